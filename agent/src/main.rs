@@ -1,0 +1,3 @@
+//! The process in the gateway's Pod: resolver, routes, readiness.
+
+fn main() {}

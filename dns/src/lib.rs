@@ -1,0 +1,1 @@
+//! Answers, caches, forwards and serves DNS.

@@ -1,0 +1,1 @@
+//! A real tailnet on one machine, for tests.

@@ -1,0 +1,1 @@
+//! tailscaled's LocalAPI over its unix socket.

@@ -1,0 +1,1 @@
+//! The pure core: names, prefixes, config, hosts, zone, plans, verdicts, status report.

@@ -1,0 +1,1 @@
+//! A read-only view of the kernel's links, addresses, rules and routes.

@@ -1,0 +1,3 @@
+//! The project's own commands: test, architecture, peers.
+
+fn main() {}
