@@ -1,1 +1,14 @@
-//! The pure core: names, prefixes, config, hosts, zone, plans, verdicts, status report.
+//! The pure core of the gateway: names, prefixes, the config file, hosts files, the zone, plans,
+//! verdicts and the status report.
+//!
+//! Nothing here does I/O, reads a clock or is async: time and file contents come in as arguments,
+//! so everything can be tested by tables and properties.
+
+pub mod config;
+pub mod finding;
+pub mod hosts;
+pub mod kernel;
+pub mod name;
+pub mod routes;
+pub mod tailnet;
+pub mod zone;
