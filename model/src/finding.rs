@@ -43,7 +43,10 @@ impl Finding {
 
     /// The finding as one line, `file:line:column: field: what; fix`.
     pub fn in_file<'a>(&'a self, file: &'a str) -> impl fmt::Display + 'a {
-        InFile { finding: self, file }
+        InFile {
+            finding: self,
+            file,
+        }
     }
 }
 
@@ -54,7 +57,13 @@ struct InFile<'a> {
 
 impl fmt::Display for InFile<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding { severity, position, field, what, fix } = self.finding;
+        let Finding {
+            severity,
+            position,
+            field,
+            what,
+            fix,
+        } = self.finding;
         write!(f, "{}:{}:{}: ", self.file, position.line, position.column)?;
         if *severity == Severity::Warning {
             f.write_str("warning: ")?;
