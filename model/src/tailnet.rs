@@ -1,9 +1,12 @@
 //! What tailscaled says of itself, in our words.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use ipnet::{IpNet, Ipv4Net};
+
+use crate::name::DnsName;
 
 /// tailscaled's state machine (`ipn.State`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +32,9 @@ pub enum Backend {
 pub struct Prefs {
     /// Advertised prefixes, in the daemon's order, exit routes included.
     pub advertise_routes: Vec<IpNet>,
+    /// Advertised entries that are no prefix; tailscaled accepts an empty text, for one. Any of
+    /// them means that the advertised set is not ours.
+    pub unreadable_routes: Vec<String>,
     /// The user who may change prefs besides root.
     pub operator_user: String,
     /// False after `tailscale down`.
@@ -85,6 +91,46 @@ pub struct NodeStatus {
     pub key_expiry: Option<String>,
     /// The node key has expired.
     pub expired: bool,
+}
+
+/// One thing that tailscaled finds wrong with itself (`health.UnhealthyState`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthWarning {
+    /// Stable code, such as [`HealthWarning::STATE_STORE`].
+    pub code: String,
+    /// Text for people.
+    pub text: String,
+    /// It says that traffic suffers.
+    pub impacts_connectivity: bool,
+}
+
+impl HealthWarning {
+    /// The state store could not be opened: logins are refused until the process is restarted
+    /// (`ipn.StateStoreHealth`).
+    pub const STATE_STORE: &str = "state-store-health";
+    /// Logged out; the text holds the last login's error (`health.LoginStateWarnable`).
+    pub const LOGIN_STATE: &str = "login-state";
+}
+
+/// The tailnet's DNS settings as the control server sent them to this node, applied or not
+/// (`tailcfg.DNSConfig`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TailnetDns {
+    /// Split DNS: which resolvers answer for a zone. An empty list means tailscaled's own resolver.
+    pub routes: BTreeMap<DnsName, Vec<TailnetResolver>>,
+    /// Zones left out of `routes` because they are no names.
+    pub unreadable_zones: Vec<String>,
+    /// MagicDNS is on.
+    pub magic_dns: bool,
+}
+
+/// A resolver of the tailnet's DNS settings (`dnstype.Resolver`).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TailnetResolver {
+    /// DNS over UDP and TCP, at port 53 unless told otherwise.
+    Plain(SocketAddr),
+    /// Anything else, such as the URL of a DNS-over-HTTPS server.
+    Other(String),
 }
 
 /// A pre-auth key. Its text never shows in `Debug`, logs, status or errors.
