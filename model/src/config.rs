@@ -1,8 +1,17 @@
 //! The agent's config file, as domain types: what has been parsed is valid.
 
+mod fields;
+mod meaning;
+mod parse;
+mod structure;
+mod syntax;
+mod tree;
+mod wire;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ipnet::Ipv4Net;
+pub use parse::{Parsed, parse};
 
 use crate::name::DnsName;
 
@@ -95,3 +104,6 @@ pub struct RoutesConfig {
     /// Leave out prefixes that another one covers. Default true.
     pub aggregate: bool,
 }
+
+#[cfg(test)]
+mod tests;

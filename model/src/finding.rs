@@ -41,6 +41,22 @@ impl Finding {
         self.severity == Severity::Error
     }
 
+    pub(crate) fn new(
+        severity: Severity,
+        place: &Place,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        let Place { position, field } = place.clone();
+        Self {
+            severity,
+            position,
+            field,
+            what: what.into(),
+            fix: fix.into(),
+        }
+    }
+
     /// The finding as one line, `file:line:column: field: what; fix`.
     pub fn in_file<'a>(&'a self, file: &'a str) -> impl fmt::Display + 'a {
         InFile {
@@ -48,6 +64,112 @@ impl Finding {
             file,
         }
     }
+}
+
+/// Which part of a file a remark is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) position: Position,
+    /// Path of the field, as in [`Finding::field`].
+    pub(crate) field: String,
+}
+
+impl Place {
+    /// The same path at another position.
+    pub(crate) fn at(&self, position: Position) -> Self {
+        Self {
+            position,
+            field: self.field.clone(),
+        }
+    }
+
+    /// The field `name` inside this one.
+    pub(crate) fn child(&self, name: &str, position: Position) -> Self {
+        let field = if self.field.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.field)
+        };
+        Self { position, field }
+    }
+
+    /// The entry `index` of this list.
+    pub(crate) fn item(&self, index: usize, position: Position) -> Self {
+        Self {
+            position,
+            field: format!("{}[{index}]", self.field),
+        }
+    }
+}
+
+/// Findings as a parser collects them.
+#[derive(Debug, Default)]
+pub(crate) struct Report(Vec<Finding>);
+
+impl Report {
+    /// Adds a remark on something that cannot be used.
+    pub(crate) fn error(&mut self, place: &Place, what: impl Into<String>, fix: impl Into<String>) {
+        self.0.push(Finding::new(Severity::Error, place, what, fix));
+    }
+
+    /// Adds a remark on something that works, but probably not as meant.
+    pub(crate) fn warn(&mut self, place: &Place, what: impl Into<String>, fix: impl Into<String>) {
+        self.0
+            .push(Finding::new(Severity::Warning, place, what, fix));
+    }
+
+    /// True when something cannot be used.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.0.iter().any(Finding::is_error)
+    }
+
+    /// All findings by position; those at one position in the order of discovery.
+    pub(crate) fn into_sorted(self) -> Vec<Finding> {
+        let Self(mut findings) = self;
+        findings.sort_by_key(|finding| finding.position);
+        findings
+    }
+}
+
+/// Longest piece of a file that a message repeats, in characters.
+const MAX_QUOTED: usize = 80;
+
+/// How pre-auth keys of Tailscale and Headscale begin; none may reach a message.
+const KEY_PREFIXES: [&str; 2] = ["tskey-", "hskey-"];
+
+/// True for what looks like a pre-auth key instead of the path of one.
+pub(crate) fn looks_like_key(text: &str) -> bool {
+    KEY_PREFIXES.iter().any(|prefix| text.contains(prefix))
+}
+
+/// A piece of a file in backticks: control characters escaped, cut when long, keys blanked out.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("`{}`", printable(text))
+}
+
+/// Like [`quoted`], without the backticks.
+pub(crate) fn printable(text: &str) -> String {
+    if looks_like_key(text) {
+        return "(a key)".to_owned();
+    }
+    let mut shown: String = text
+        .chars()
+        .take(MAX_QUOTED)
+        .flat_map(escape_control)
+        .collect();
+    if text.chars().nth(MAX_QUOTED).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+fn escape_control(c: char) -> impl Iterator<Item = char> {
+    let (escaped, plain) = if c.is_control() {
+        (Some(c.escape_default()), None)
+    } else {
+        (None, Some(c))
+    };
+    escaped.into_iter().flatten().chain(plain)
 }
 
 struct InFile<'a> {

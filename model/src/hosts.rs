@@ -1,6 +1,10 @@
 //! The hosts file: dynamic names of the zone and overrides of the extra zones.
 
+mod parse;
+
 use std::net::IpAddr;
+
+pub use parse::HostsError;
 
 use crate::finding::Finding;
 use crate::name::DnsName;
@@ -32,3 +36,6 @@ pub struct HostEntry {
     /// Its address; IPv4-mapped IPv6 is already IPv4.
     pub address: IpAddr,
 }
+
+#[cfg(test)]
+mod tests;

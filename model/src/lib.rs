@@ -4,6 +4,7 @@
 //! Nothing here does I/O, reads a clock or is async: time and file contents come in as arguments,
 //! so everything can be tested by tables and properties.
 
+mod address;
 pub mod config;
 pub mod finding;
 pub mod hosts;

@@ -1,0 +1,165 @@
+//! What to advertise.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use super::super::wire::{Given, Routes, Text};
+use crate::address::parse_host_address;
+use crate::config::RoutesConfig;
+use crate::finding::{Place, Report, quoted};
+use crate::routes::{MAX_LAN_PREFIXES, check_routable};
+
+const IPV4_ONLY: &str = "a gateway advertises IPv4 only";
+
+/// `routes`.
+pub(super) fn routes(routes: Routes, report: &mut Report) -> RoutesConfig {
+    let Routes {
+        lan,
+        tailnet_lb_cidr,
+        egress_targets,
+        aggregate,
+    } = routes;
+    let lan = lan.map(|lan| self::lan(lan, report)).unwrap_or_default();
+    let mut targets = Distinct::default();
+    for text in egress_targets {
+        if let Some(address) = target(&text, report) {
+            targets.add(address, text, report);
+        }
+    }
+    RoutesConfig {
+        lan,
+        tailnet_lb_cidr: tailnet_lb_cidr.and_then(|text| prefix(&text, report)),
+        egress_targets: targets.items,
+        aggregate: aggregate.is_none_or(|aggregate| aggregate.value),
+    }
+}
+
+fn lan(Given { value, place }: Given<Vec<Text>>, report: &mut Report) -> Vec<Ipv4Net> {
+    if value.len() > MAX_LAN_PREFIXES {
+        let what = format!(
+            "the list has {} prefixes, and {MAX_LAN_PREFIXES} is the most",
+            value.len()
+        );
+        report.error(
+            &place,
+            what,
+            "write larger prefixes that cover several of these",
+        );
+    }
+    let mut prefixes = Distinct::default();
+    for text in value {
+        if let Some(prefix) = prefix(&text, report) {
+            prefixes.add(prefix, text, report);
+        }
+    }
+    prefixes.items
+}
+
+/// Items in order, without repetition.
+struct Distinct<T> {
+    items: Vec<T>,
+    first: HashMap<T, u32>,
+}
+
+impl<T> Default for Distinct<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            first: HashMap::new(),
+        }
+    }
+}
+
+impl<T: Hash + Eq + Copy> Distinct<T> {
+    fn add(&mut self, item: T, Given { value, place }: Text, report: &mut Report) {
+        if let Some(line) = self.first.get(&item) {
+            let what = format!("{} is listed twice, first on line {line}", quoted(&value));
+            report.warn(&place, what, "remove one of them");
+            return;
+        }
+        self.first.insert(item, place.position.line);
+        self.items.push(item);
+    }
+}
+
+fn prefix(Given { value, place }: &Text, report: &mut Report) -> Option<Ipv4Net> {
+    let text = quoted(value);
+    let Ok(prefix) = value.parse::<Ipv4Net>() else {
+        let (what, fix) = explain_prefix(value);
+        report.error(place, format!("{text} {what}"), fix);
+        return None;
+    };
+    if prefix.network() != prefix.addr() {
+        let what = format!(
+            "{text} has host bits set, so it is unclear whether it means a network or a host"
+        );
+        report.error(
+            place,
+            what,
+            format!(
+                "write `{}` for the network, or `{}/32` for the host",
+                prefix.trunc(),
+                prefix.addr()
+            ),
+        );
+        return None;
+    }
+    routable(prefix, value, place, report)
+}
+
+fn routable(prefix: Ipv4Net, text: &str, place: &Place, report: &mut Report) -> Option<Ipv4Net> {
+    match check_routable(prefix) {
+        Ok(()) => Some(prefix),
+        Err(reason) => {
+            report.error(
+                place,
+                format!("{} cannot be advertised: {reason}", quoted(text)),
+                "remove it, or write a prefix of your own network",
+            );
+            None
+        }
+    }
+}
+
+fn explain_prefix(text: &str) -> (String, String) {
+    if text.parse::<Ipv6Net>().is_ok() || text.parse::<Ipv6Addr>().is_ok() {
+        return (
+            format!("is IPv6, and {IPV4_ONLY}"),
+            "remove it, and name the IPv4 prefix of the same network".to_owned(),
+        );
+    }
+    if let Ok(address) = text.parse::<Ipv4Addr>() {
+        return (
+            "has no prefix length".to_owned(),
+            format!("write `{address}/32` for this one address, or the network's prefix"),
+        );
+    }
+    (
+        "is not an IPv4 prefix".to_owned(),
+        "write a prefix such as `192.0.2.0/24`, without leading zeros".to_owned(),
+    )
+}
+
+fn target(Given { value, place }: &Text, report: &mut Report) -> Option<Ipv4Addr> {
+    let text = quoted(value);
+    match parse_host_address(value) {
+        Ok(IpAddr::V4(address)) => {
+            routable(Ipv4Net::from(address), value, place, report).map(|_| address)
+        }
+        Ok(IpAddr::V6(_)) => {
+            report.error(
+                place,
+                format!("{text} is IPv6, and {IPV4_ONLY}"),
+                "remove it, or write the target's IPv4 address",
+            );
+            None
+        }
+        Err(bad) => {
+            report.error(place, bad.what(value), bad.fix());
+            None
+        }
+    }
+}

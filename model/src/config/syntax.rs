@@ -1,0 +1,116 @@
+//! YAML syntax errors in plain words.
+
+use saphyr_parser::ScanError;
+
+use super::tree;
+use crate::finding::Position;
+
+/// Where it is, what is wrong, what to do.
+pub(super) fn explain(text: &str, error: &ScanError) -> (Position, String, String) {
+    let position = tree::position(*error.marker());
+    if let Some(tab) = tab_in_indentation(text, position.line) {
+        return (
+            tab,
+            "a tab stands in the indentation, which YAML forbids".into(),
+            "indent with spaces".into(),
+        );
+    }
+    let info = error.info();
+    if let Some(character) = reserved_start(text, position) {
+        return (
+            position,
+            format!("a value cannot begin with `{character}` in YAML"),
+            format!("put the value in double quotes, as in `\"{character}\"`"),
+        );
+    }
+    let known = KNOWN.iter().find(|(part, _, _)| info.contains(part));
+    match known {
+        Some((_, what, fix)) => (
+            position,
+            format!("not valid YAML: {what}"),
+            (*fix).to_owned(),
+        ),
+        None => (
+            position,
+            format!("not valid YAML: {info}"),
+            "check indentation, colons, quotes and brackets here and on the line above".to_owned(),
+        ),
+    }
+}
+
+/// Parts of the parser's messages, and how to say it.
+const KNOWN: [(&str, &str, &str); 9] = [
+    (
+        "unknown anchor",
+        "an alias (`*name`) without its anchor (`&name`)",
+        "quote the value if it is meant to begin with `*`",
+    ),
+    (
+        "mapping values are not allowed",
+        "a second colon on one line",
+        "put text that contains `: ` in quotes, or begin a new line",
+    ),
+    (
+        "simple key expect",
+        "a line without a colon",
+        "write `field: value`, with the right indentation",
+    ),
+    (
+        "could not find expected ':'",
+        "a line without a colon",
+        "write `field: value`, with the right indentation",
+    ),
+    (
+        "unexpected end of stream",
+        "a quoted text, list or mapping is not closed",
+        "add the missing quote or bracket",
+    ),
+    (
+        "while parsing a flow",
+        "a list or mapping in brackets is not closed, or lacks a comma",
+        "add the missing bracket or comma",
+    ),
+    (
+        "flow",
+        "a list or mapping in brackets is not closed, or lacks a comma",
+        "add the missing bracket or comma",
+    ),
+    (
+        "did not find expected key",
+        "the indentation does not fit the lines above",
+        "indent fields of one mapping equally",
+    ),
+    (
+        "indentation",
+        "the indentation does not fit the lines above",
+        "indent fields of one mapping equally",
+    ),
+];
+
+fn line(text: &str, number: u32) -> Option<&str> {
+    text.lines()
+        .nth(usize::try_from(number).ok()?.checked_sub(1)?)
+}
+
+/// The first tab before any other character, on the line of the error or on the one above, where
+/// the parser may have gone wrong first.
+fn tab_in_indentation(text: &str, number: u32) -> Option<Position> {
+    [number, number.saturating_sub(1)]
+        .into_iter()
+        .find_map(|number| {
+            let line = line(text, number)?;
+            let indentation = line.len() - line.trim_start_matches([' ', '\t']).len();
+            let tab = line.get(..indentation)?.find('\t')?;
+            Some(Position {
+                line: number,
+                column: u32::try_from(tab + 1).ok()?,
+            })
+        })
+}
+
+/// The character at the error, if it is one that YAML reserves at the start of plain text.
+fn reserved_start(text: &str, position: Position) -> Option<char> {
+    let column = usize::try_from(position.column).ok()?.checked_sub(1)?;
+    let character = line(text, position.line)?.chars().nth(column)?;
+    matches!(character, '@' | '`' | '%' | '*' | '&').then_some(character)
+}

@@ -1,0 +1,212 @@
+//! Reading a hosts file: every good entry counts, whatever stands beside it.
+
+use std::net::IpAddr;
+
+use thiserror::Error;
+
+use super::{HostEntry, Hosts};
+use crate::address::parse_host_address;
+use crate::finding::{Finding, Place, Position, Severity, quoted};
+use crate::name::{DnsName, NameError};
+
+/// Why a file as a whole is no hosts file: keep the last good one (rule 39 of the DNS contract).
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum HostsError {
+    /// Text never holds one: it is a binary file, UTF-16, or a write that did not finish.
+    #[error("line {line} has a NUL byte, so this is no text file; write it as plain text in UTF-8", line = .0.line)]
+    Nul(Position),
+    /// More than the caller's limit, which [`Hosts::parse`] itself does not have.
+    #[error("the file is larger than {limit} bytes; shorten it, or raise the limit")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// Lines with content, and not one usable entry: probably no hosts file at all.
+    #[error(
+        "none of {content_lines} lines with content has an address and a name that can be used; write lines such as `192.0.2.10 web.example.internal`"
+    )]
+    NothingUsable {
+        /// Lines that are neither blank nor only a comment.
+        content_lines: usize,
+        /// The first remarks on them, at most [`Hosts::MAX_FINDINGS`].
+        findings: Vec<Finding>,
+    },
+}
+
+impl Hosts {
+    /// Parses the bytes of a hosts file. A file without content is valid and has no entries.
+    ///
+    /// Skipped names and lines are warnings: the file works without them.
+    ///
+    /// # Errors
+    /// [`HostsError::Nul`] or [`HostsError::NothingUsable`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, HostsError> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        if let Some(nul) = bytes.iter().position(|b| *b == 0) {
+            return Err(HostsError::Nul(position_of(bytes, nul)));
+        }
+        let mut hosts = Self::default();
+        for (index, line) in bytes.split(|b| *b == b'\n').enumerate() {
+            hosts.read_line(index, line);
+        }
+        let Self {
+            entries,
+            content_lines,
+            skipped: _,
+            findings,
+        } = &mut hosts;
+        if *content_lines > 0 && entries.is_empty() {
+            return Err(HostsError::NothingUsable {
+                content_lines: *content_lines,
+                findings: std::mem::take(findings),
+            });
+        }
+        Ok(hosts)
+    }
+
+    fn read_line(&mut self, index: usize, line: &[u8]) {
+        let content = line.split(|b| *b == b'#').next().unwrap_or_default();
+        let mut words = content
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty());
+        let Some(first) = words.next() else { return };
+        self.content_lines += 1;
+        let at = |word: &[u8]| Word {
+            index,
+            line,
+            start: offset(line, word),
+        };
+        let address = match read_address(first) {
+            Ok(address) => address,
+            Err((what, fix)) => {
+                self.skip(at(first), what, format!("{fix}; the line is skipped"));
+                return;
+            }
+        };
+        if address.is_loopback() {
+            let what = format!(
+                "{} is a loopback address: every client would talk to itself",
+                shown(first)
+            );
+            self.remark(
+                at(first),
+                what,
+                "write the address of the host as others reach it".to_owned(),
+            );
+        }
+        let mut named = false;
+        for word in words {
+            named = true;
+            match read_name(word) {
+                Ok(name) => self.entries.push(HostEntry { name, address }),
+                Err(error) => self.skip(
+                    at(word),
+                    format!("{} is not a host name: {error}", shown(word)),
+                    fix(&error),
+                ),
+            }
+        }
+        if !named {
+            let what = format!("the address {} has no name", shown(first));
+            self.skip(
+                at(first),
+                what,
+                "write one or more names after it".to_owned(),
+            );
+        }
+    }
+
+    fn skip(&mut self, word: Word<'_>, what: String, fix: String) {
+        self.skipped += 1;
+        self.remark(word, what, fix);
+    }
+
+    fn remark(&mut self, word: Word<'_>, what: String, fix: String) {
+        if self.findings.len() < Self::MAX_FINDINGS {
+            let place = Place {
+                position: word.position(),
+                field: String::new(),
+            };
+            self.findings
+                .push(Finding::new(Severity::Warning, &place, what, fix));
+        }
+    }
+}
+
+/// Where a word stands; the column is only counted when somebody reads it.
+#[derive(Clone, Copy)]
+struct Word<'a> {
+    index: usize,
+    line: &'a [u8],
+    start: usize,
+}
+
+impl Word<'_> {
+    fn position(self) -> Position {
+        let before = self.line.get(..self.start).unwrap_or_default();
+        // Bytes that continue a UTF-8 character begin with the bits 10.
+        let characters = before.iter().filter(|b| **b & 0xc0 != 0x80).count();
+        Position {
+            line: from_one(self.index),
+            column: from_one(characters),
+        }
+    }
+}
+
+fn from_one(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+/// Where `word`, a part of `line`, begins in it.
+fn offset(line: &[u8], word: &[u8]) -> usize {
+    word.as_ptr().addr().saturating_sub(line.as_ptr().addr())
+}
+
+fn position_of(bytes: &[u8], at: usize) -> Position {
+    let before = bytes.get(..at).unwrap_or_default();
+    let index = before.iter().filter(|b| **b == b'\n').count();
+    let line = before.rsplit(|b| *b == b'\n').next().unwrap_or_default();
+    Word {
+        index,
+        line,
+        start: line.len(),
+    }
+    .position()
+}
+
+fn read_address(word: &[u8]) -> Result<IpAddr, (String, String)> {
+    let Ok(text) = std::str::from_utf8(word) else {
+        return Err((
+            format!("{} is not text in UTF-8", shown(word)),
+            "write an IP address".to_owned(),
+        ));
+    };
+    parse_host_address(text).map_err(|bad| (bad.what(text), bad.fix()))
+}
+
+fn read_name(word: &[u8]) -> Result<DnsName, NameError> {
+    match std::str::from_utf8(word) {
+        Ok(".") => Err(NameError::EmptyLabel),
+        Ok(text) => DnsName::parse_host(text),
+        Err(_) => Err(NameError::Character(char::REPLACEMENT_CHARACTER)),
+    }
+}
+
+fn fix(error: &NameError) -> String {
+    match error {
+        NameError::Character('*') => {
+            "write each name; only `dns.wildcardAddress` of the config stands for all others"
+        }
+        NameError::Character(c) if !c.is_ascii() => {
+            "write the name in its ASCII form, with labels that begin with `xn--`"
+        }
+        NameError::Character(_) => "use only letters, digits, `-`, `_` and dots",
+        NameError::Empty | NameError::EmptyLabel => "remove the surplus dot",
+        NameError::LabelTooLong(_) | NameError::TooLong | NameError::Wire => "shorten it",
+    }
+    .to_owned()
+}
+
+fn shown(word: &[u8]) -> String {
+    quoted(&String::from_utf8_lossy(word))
+}
