@@ -1,0 +1,165 @@
+//! The sockets: a UDP and a TCP listener per address, over one snapshot that may be swapped at
+//! any time.
+//!
+//! Owns one loop per socket (the end of any of them ends [`Server::run`] with an error), and
+//! short tasks: one per TCP connection, one per UDP query that waits for upstreams.
+
+mod bind;
+mod connections;
+mod handler;
+mod packet;
+mod tcp;
+mod udp;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use thiserror::Error;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tsunaro_model::zone::Snapshot;
+
+pub use bind::{BindError, BindErrors};
+
+use crate::forwarding::{Resolve, Transport};
+use crate::metrics::DnsMetrics;
+use crate::tasks::{Loops, Panicked, Tasks};
+use bind::Pair;
+use connections::Connections;
+use handler::Handler;
+
+/// Limits of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// UDP queries that may wait for upstreams; more are dropped and counted. Default 1000.
+    pub udp_waiting: usize,
+    /// Open TCP connections in all; the one that is idle longest makes room. Default 512.
+    pub tcp_connections: usize,
+    /// Open TCP connections per client address. Default: no limit, because clients behind a
+    /// masquerading gateway share one address.
+    pub tcp_per_client: Option<usize>,
+    /// How long a stop waits for what is in flight. Default 2.5 s, more than upstreams may take.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { udp_waiting: 1000, tcp_connections: 512, tcp_per_client: None, drain: Duration::from_millis(2500) }
+    }
+}
+
+/// Why a server ended that was not told to.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// A socket is beyond use.
+    #[error("the listener on {address} ({transport:?}) failed: {source}")]
+    Socket {
+        /// Its address.
+        address: SocketAddr,
+        /// Its kind.
+        transport: Transport,
+        /// Why.
+        source: io::Error,
+    },
+    /// A listener's loop panicked: a bug.
+    #[error("a listener's loop panicked")]
+    Panicked,
+}
+
+/// Sockets that are bound.
+#[derive(Debug)]
+pub struct Server<R> {
+    pairs: Vec<Pair>,
+    handler: Arc<Handler<R>>,
+    limits: Limits,
+}
+
+type LoopEnd = Result<(), ServeError>;
+
+impl<R: Resolve> Server<R> {
+    /// Binds UDP and TCP on every address, inside a tokio runtime. `[::]` takes IPv4 in as well,
+    /// unless `0.0.0.0` with the same port is listed too. Port 0 picks one that is free for both.
+    ///
+    /// # Errors
+    /// Every address that could not be bound.
+    pub fn bind(
+        listeners: &[SocketAddr],
+        zone: Arc<ArcSwap<Snapshot>>,
+        resolver: Arc<R>,
+        metrics: Arc<DnsMetrics>,
+        limits: Limits,
+    ) -> Result<Self, BindErrors> {
+        let pairs = bind::all(listeners)?;
+        Ok(Self { pairs, handler: Arc::new(Handler::new(zone, resolver, metrics)), limits })
+    }
+
+    /// The addresses bound, in the order of the listeners.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.pairs.iter().map(|pair| pair.address).collect()
+    }
+
+    /// Serves until `stop`, then reads no more, finishes what is in flight, and returns.
+    ///
+    /// # Errors
+    /// When a listener ends before `stop`; the others are stopped as well.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), ServeError> {
+        let Self { pairs, handler, limits } = self;
+        let serving = stop.child_token();
+        let tasks = Tasks::default();
+        let mut loops = start(pairs, &handler, &limits, &tasks, &serving);
+        let outcome = tokio::select! {
+            biased;
+            () = stop.cancelled() => Ok(()),
+            Some(ended) = loops.ended() => flatten(ended),
+        };
+        serving.cancel();
+        while let Some(ended) = loops.ended().await {
+            if let Err(error) = flatten(ended) {
+                tracing::warn!(%error, "A DNS listener failed while stopping");
+            }
+        }
+        let left = tasks.drain(limits.drain).await;
+        if left > 0 {
+            tracing::warn!(left, "DNS queries or connections were cut off by the stop");
+        }
+        outcome
+    }
+}
+
+fn start<R: Resolve>(
+    pairs: Vec<Pair>,
+    handler: &Arc<Handler<R>>,
+    limits: &Limits,
+    tasks: &Tasks,
+    stop: &CancellationToken,
+) -> Loops<LoopEnd> {
+    let permits = Arc::new(Semaphore::new(limits.udp_waiting));
+    let connections = Connections::new(limits.tcp_connections, limits.tcp_per_client);
+    let mut loops = Loops::new();
+    for Pair { udp, tcp, address } in pairs {
+        let failed = move |transport| move |source| ServeError::Socket { address, transport, source };
+        let udp = udp::Udp {
+            socket: Arc::new(udp),
+            handler: Arc::clone(handler),
+            tasks: tasks.clone(),
+            permits: Arc::clone(&permits),
+        };
+        let tcp = tcp::Tcp {
+            listener: tcp,
+            handler: Arc::clone(handler),
+            tasks: tasks.clone(),
+            connections: Arc::clone(&connections),
+        };
+        let (udp_stop, tcp_stop) = (stop.clone(), stop.clone());
+        loops.spawn(async move { udp.serve(udp_stop).await.map_err(failed(Transport::Udp)) });
+        loops.spawn(async move { tcp.serve(tcp_stop).await.map_err(failed(Transport::Tcp)) });
+    }
+    loops
+}
+
+fn flatten(ended: Result<LoopEnd, Panicked>) -> LoopEnd {
+    ended.unwrap_or(Err(ServeError::Panicked))
+}
