@@ -41,6 +41,12 @@ impl PingMonitor {
         })
     }
 
+    /// Answers so far.
+    #[must_use]
+    pub fn answers(&self) -> usize {
+        self.process.log().matches(" bytes from ").count()
+    }
+
     /// Ends the ping and reports.
     pub fn stop(self) -> Result<PingReport> {
         self.process.kill(Signal::SIGINT)?;

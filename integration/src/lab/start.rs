@@ -79,8 +79,9 @@ impl Lab {
         check_machine()?;
         let peers = Peers::ensure()?;
         let run = Run::begin()?;
-        let step = Step::new(format!("start of lab {}", run.id()));
+        let t0=std::time::Instant::now();let step = Step::new(format!("start of lab {}", run.id()));
         wires::lay(&run)?;
+        crate::say(&format!("T wires {:?}", t0.elapsed()));
         let certs = Certs::make(run.dir())?;
 
         let resolvers: String = wires::UPSTREAMS
@@ -113,10 +114,12 @@ impl Lab {
                 node.start()?;
             }
         }
-        // Meanwhile the daemons come up.
+        crate::say(&format!("T started {:?}", t0.elapsed()));
+// Meanwhile the daemons come up.
         let control = node("control", "")?;
         let headscale = Headscale::start_new(&control, &peers, &certs, &options.split_dns)?;
-        headscale.rest().set_policy(&options.policy)?;
+        crate::say(&format!("T headscale {:?}", t0.elapsed()));
+headscale.rest().set_policy(&options.policy)?;
         for (node, start) in nodes() {
             match start {
                 Start::Off => {}
@@ -131,6 +134,7 @@ impl Lab {
                 }
             }
         }
+        crate::say(&format!("T logins {:?}", t0.elapsed()));
         for (node, start) in nodes() {
             if start == Start::LoggedIn {
                 node.wait_running()?;
