@@ -32,7 +32,7 @@ impl Peers {
     }
 
     fn ensure_in(cache: &Path) -> Result<Self> {
-        let go = go_version()?;
+        let go = go_version("go")?;
         let tailscale = module(cache, "tailscale", &go)?;
         let headscale = module(cache, "headscale", &go)?;
         let coredns = module(cache, "coredns", &go)?;
@@ -58,8 +58,8 @@ fn cache_dir() -> Result<PathBuf> {
     Ok(base.join("peers"))
 }
 
-fn go_version() -> Result<String> {
-    let output = Command::new("go")
+fn go_version(program: &str) -> Result<String> {
+    let output = Command::new(program)
         .args(["env", "GOVERSION", "GOARCH"])
         .output();
     match output {
@@ -159,4 +159,29 @@ fn run_go(source: &Path, args: &[&str]) -> Result<String> {
         );
     }
     Ok(String::from_utf8(output.stdout)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_go_the_error_says_what_to_install_in_one_line() {
+        let text = go_version("/nowhere/go").unwrap_err().to_string();
+        assert!(text.contains("needs Go 1.26"), "{text}");
+        assert!(text.contains("install it from"), "{text}");
+        assert_eq!(text.lines().count(), 1);
+    }
+
+    #[test]
+    fn the_key_of_a_build_changes_with_the_pins_and_with_go() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("go.mod"), "a").unwrap();
+        std::fs::write(dir.path().join("go.sum"), "b").unwrap();
+        let first = key(dir.path(), "go1.26").unwrap();
+        assert_eq!(first, key(dir.path(), "go1.26").unwrap());
+        assert_ne!(first, key(dir.path(), "go1.27").unwrap());
+        std::fs::write(dir.path().join("go.sum"), "c").unwrap();
+        assert_ne!(first, key(dir.path(), "go1.26").unwrap());
+    }
 }

@@ -36,7 +36,7 @@ impl Wait {
         self
     }
 
-    /// Shows the tails of these logs on a timeout.
+    /// Shows on a timeout the ends of these logs; of a directory, of all logs in it then.
     #[must_use]
     pub fn logs(mut self, logs: impl IntoIterator<Item = PathBuf>) -> Self {
         self.logs.extend(logs);
@@ -62,7 +62,7 @@ impl Wait {
                     self.what
                 );
                 for log in &self.logs {
-                    write!(text, "\n{}", tail(log, TAIL_LINES))?;
+                    write!(text, "\n{}", tails(log))?;
                 }
                 bail!(text);
             }
@@ -86,20 +86,39 @@ fn pause(interval: Duration) {
     std::thread::park_timeout(interval);
 }
 
-/// The last `lines` lines of a log under a heading with its path.
-pub(crate) fn tail(log: &Path, lines: usize) -> String {
-    let text = match std::fs::read(log) {
+/// The last lines of a log under a heading with its path; of a directory,
+/// those of all `*.log` files in and below it.
+pub(crate) fn tails(path: &Path) -> String {
+    if path.is_dir() {
+        let mut texts: Vec<String> = entries(path)
+            .iter()
+            .filter(|entry| entry.is_dir() || entry.extension().is_some_and(|ext| ext == "log"))
+            .map(|entry| tails(entry))
+            .collect();
+        texts.retain(|text| !text.is_empty());
+        return texts.join("\n");
+    }
+    let text = match std::fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) => return format!("--- {}: {error}", log.display()),
+        Err(error) => return format!("--- {}: {error}", path.display()),
     };
-    let all: Vec<&str> = text.lines().collect();
-    let skipped = all.len().saturating_sub(lines);
-    let mut out = format!("--- {} (last {lines} lines)", log.display());
-    for line in all.iter().skip(skipped) {
+    let skipped = text.lines().count().saturating_sub(TAIL_LINES);
+    let mut out = format!("--- {} (from line {})", path.display(), skipped + 1);
+    for line in text.lines().skip(skipped) {
         out.push_str("\n    ");
         out.push_str(line);
     }
     out
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
+    entries.sort();
+    entries
 }
 
 #[cfg(test)]
@@ -113,7 +132,7 @@ mod tests {
         std::fs::write(&log, "one\ntwo\n").unwrap();
         let error = Wait::new("the moon", Duration::from_millis(20))
             .every(Duration::from_millis(5))
-            .logs([log])
+            .logs([dir.path().to_owned()])
             .until(|| -> Result<Option<()>> { bail!("only the sun") })
             .unwrap_err()
             .to_string();

@@ -13,7 +13,7 @@ use tsunaro_integration::lab::{
 use tsunaro_integration::peers::Peers;
 use tsunaro_integration::{say, wait_until};
 
-/// Set in the child process that starts a lab and waits to be killed.
+/// Set in the process that a test starts to kill it.
 const VICTIM: &str = "TSUNARO_LAB_VICTIM";
 
 /// Says at its end how long the test took.
@@ -25,7 +25,11 @@ fn timed(name: &'static str) -> Timed {
 
 impl Drop for Timed {
     fn drop(&mut self) {
-        say(&format!("test {}: {:.1} s", self.0, self.1.elapsed().as_secs_f64()));
+        say(&format!(
+            "test {}: {:.1} s",
+            self.0,
+            self.1.elapsed().as_secs_f64()
+        ));
     }
 }
 
@@ -41,22 +45,28 @@ fn route_through_gateway(lab: &Lab, routes: &str, target: &str) -> Result<()> {
     let started = Instant::now();
     let routes = format!("--advertise-routes={routes}");
     lab.gateway(1)?.tailscale(&["set", &routes])?.ok()?;
-    lab.wait_until("a ping through the gateway", Duration::from_secs(30), || {
-        lab.peer().ping_once(target).map(Some)
-    })?;
+    lab.wait_until(
+        "a ping through the gateway",
+        Duration::from_secs(30),
+        || lab.peer().ping_once(target).map(Some),
+    )?;
     let took = started.elapsed().as_secs_f64();
     say(&format!("from the advertisement to a ping: {took:.2} s"));
     Ok(())
 }
 
 fn headscale_node(lab: &Lab, check: impl Fn(&HsNode) -> bool) -> Result<HsNode> {
-    lab.wait_until("the gateway in headscale's list", Duration::from_secs(15), || {
-        let node = lab.headscale().rest().node(GATEWAY_HOSTNAMES[0])?;
-        if !check(&node) {
-            bail!("it is {node:?}");
-        }
-        Ok(Some(node))
-    })
+    lab.wait_until(
+        "the gateway in headscale's list",
+        Duration::from_secs(15),
+        || {
+            let node = lab.headscale().rest().node(GATEWAY_HOSTNAMES[0])?;
+            if !check(&node) {
+                bail!("it is {node:?}");
+            }
+            Ok(Some(node))
+        },
+    )
 }
 
 #[test]
@@ -96,7 +106,10 @@ fn a_peer_reaches_the_lan_the_lb_address_and_an_egress_target_through_a_gateway(
     seen(before + 5)?;
     let report = ping.stop()?;
     say(&format!("forwarding off for a moment: {report:?}"));
-    assert!(report.lost >= 10 && report.longest_gap > Duration::from_millis(500), "{report:?}");
+    assert!(
+        report.lost >= 10 && report.longest_gap > Duration::from_millis(500),
+        "{report:?}"
+    );
     Ok(())
 }
 
@@ -112,7 +125,11 @@ fn two_labs_side_by_side_do_not_touch_each_other() -> Result<()> {
     route_through_gateway(&one, LAN, LAN_HOST)?;
     // The other has not advertised anything: its peer has no way.
     assert!(two.peer().ping_once(LAN_HOST).is_err());
-    assert_eq!(remove_leftovers()?, Vec::<String>::new());
+    let removed = remove_leftovers()?;
+    assert!(
+        !removed.iter().any(|id| id == one.id() || id == two.id()),
+        "{removed:?}"
+    );
     drop(two);
     one.peer().ping_once(LAN_HOST)
 }
@@ -130,14 +147,21 @@ fn traces(id: &str) -> Result<Vec<String>> {
     }
     for entry in std::fs::read_dir("/proc")? {
         let path = entry?.path().join("cmdline");
-        let Ok(line) = std::fs::read(&path) else { continue };
+        let Ok(line) = std::fs::read(&path) else {
+            continue;
+        };
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         if line.contains(&format!("tsunaro-lab/{id}")) || line.contains(&format!("tsl-{id}")) {
             found.push(line);
         }
     }
     let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
-    found.extend(mounts.lines().filter(|line| line.contains(id)).map(str::to_owned));
+    found.extend(
+        mounts
+            .lines()
+            .filter(|line| line.contains(id))
+            .map(str::to_owned),
+    );
     Ok(found)
 }
 
@@ -174,9 +198,16 @@ fn a_panic_leaves_nothing() -> Result<()> {
 
 #[test]
 fn a_killed_test_process_leaves_nothing_after_the_next_start() -> Result<()> {
+    if std::env::var_os(VICTIM).is_some() {
+        return be_the_victim();
+    }
     let _timed = timed("a killed test process");
     let mut victim = Command::new(std::env::current_exe()?)
-        .args(["--exact", "victim", "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "a_killed_test_process_leaves_nothing_after_the_next_start",
+        ])
+        .arg("--nocapture")
         .env(VICTIM, "1")
         .stdout(Stdio::piped())
         .spawn()?;
@@ -193,12 +224,19 @@ fn a_killed_test_process_leaves_nothing_after_the_next_start() -> Result<()> {
     victim.wait()?;
     // The programs die with it, even before anybody clears away. What they
     // forked does not: the janitor has to find it.
-    wait_until("the end of the victim's programs", Duration::from_secs(5), || {
-        let left = traces(&id)?;
-        let programs = left.iter().filter(|trace| trace.contains("tailscaled")).count();
-        ensure!(programs == 0, "{left:?}");
-        Ok(Some(()))
-    })?;
+    wait_until(
+        "the end of the victim's programs",
+        Duration::from_secs(5),
+        || {
+            let left = traces(&id)?;
+            let programs = left
+                .iter()
+                .filter(|trace| trace.contains("tailscaled"))
+                .count();
+            ensure!(programs == 0, "{left:?}");
+            Ok(Some(()))
+        },
+    )?;
     let next = Lab::start(LabOptions {
         peer: Start::Off,
         ..LabOptions::default()
@@ -208,12 +246,10 @@ fn a_killed_test_process_leaves_nothing_after_the_next_start() -> Result<()> {
     Ok(())
 }
 
-#[test]
-#[ignore = "the victim of the test above, which runs it and kills it"]
-fn victim() -> Result<()> {
-    ensure!(std::env::var_os(VICTIM).is_some(), "only for the test that kills it");
+/// Starts a lab with an orphan in it and waits to be killed.
+fn be_the_victim() -> Result<()> {
     let lab = one_gateway()?;
-    // An orphan: its parent ends, so that no death signal reaches it.
+    // Its parent ends, so that no death signal reaches it.
     lab.lan_host().sh("setsid sleep 600 >/dev/null 2>&1 &")?;
     println!("victim's lab {}", lab.id());
     wait_until("the kill", Duration::from_secs(60), || Ok(None::<()>))
@@ -230,28 +266,45 @@ fn an_unprivileged_program_has_no_capabilities_and_sees_its_nodes_files() -> Res
     let node = lab.gateway(1)?;
     let seen = node
         .run(
-            Cmd::from(["sh", "-c", "id -u; id -G; cat /proc/self/status /etc/resolv.conf /etc/hosts"])
-                .unprivileged(),
+            Cmd::from([
+                "sh",
+                "-c",
+                "id -u; id -G; cat /proc/self/status /etc/resolv.conf /etc/hosts",
+            ])
+            .unprivileged(),
         )?
         .ok()?;
     assert!(seen.starts_with("65534\n65534\n"), "{seen}");
     for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
-        assert!(seen.contains(&format!("{set}:\t0000000000000000")), "{set}: {seen}");
+        assert!(
+            seen.contains(&format!("{set}:\t0000000000000000")),
+            "{set}: {seen}"
+        );
     }
     assert!(seen.contains("NoNewPrivs:\t1"), "{seen}");
     assert!(seen.contains("nameserver 198.51.100.53"), "{seen}");
     assert!(seen.contains("203.0.113.10 hs.lab.test"), "{seen}");
 
     // A binary below root's home, which this uid cannot enter.
-    let hidden = tempfile::Builder::new().prefix("tsunaro-lab-").tempdir_in("/root")?;
+    let hidden = tempfile::Builder::new()
+        .prefix("tsunaro-lab-")
+        .tempdir_in("/root")?;
     let binary = hidden.path().join("hidden-sleep");
     std::fs::copy("/bin/sleep", &binary)?;
     let process = node.spawn(Cmd::new(&binary).arg("60").unprivileged())?;
-    wait_until("the program itself under its pid", Duration::from_secs(5), || {
-        let line = std::fs::read_to_string(format!("/proc/{}/cmdline", process.pid()))?;
-        ensure!(line.ends_with("/bin/hidden-sleep\x0060\0"), "{line} {}", process.log());
-        Ok(Some(()))
-    })?;
+    wait_until(
+        "the program itself under its pid",
+        Duration::from_secs(5),
+        || {
+            let line = std::fs::read_to_string(format!("/proc/{}/cmdline", process.pid()))?;
+            ensure!(
+                line.ends_with("/bin/hidden-sleep\x0060\0"),
+                "{line} {}",
+                process.log()
+            );
+            Ok(Some(()))
+        },
+    )?;
     process.terminate(Duration::from_secs(5))?;
     assert!(!process.is_running());
     Ok(())
@@ -268,16 +321,38 @@ fn upstreams_serve_the_zones_of_the_test_to_a_gateway() -> Result<()> {
     let zones = [Zone::new("corp.example").record("www 60 IN A 192.0.2.7")];
     let first = lab.upstream().serve(UPSTREAMS[0], &zones)?;
     let _second = lab.upstream().serve(UPSTREAMS[1], &zones)?;
-    let ask = |server: &str| {
-        let server = format!("@{server}");
-        let query = ["kdig", &server, "www.corp.example", "+short", "+time=1", "+retry=0"];
-        lab.gateway(1)?.run(query)?.ok()
-    };
-    assert_eq!(ask(UPSTREAMS[0])?, "192.0.2.7\n");
-    assert_eq!(ask(UPSTREAMS[1])?, "192.0.2.7\n");
+    let ask = |server: &str| lab.gateway(1)?.dns(server, "www.corp.example", "A");
+    let answer = ("NOERROR".to_owned(), vec!["A 192.0.2.7".to_owned()]);
+    assert_eq!(ask(UPSTREAMS[0])?, answer);
+    assert_eq!(ask(UPSTREAMS[1])?, answer);
     first.kill_now()?;
     assert!(ask(UPSTREAMS[0]).is_err());
-    assert_eq!(ask(UPSTREAMS[1])?, "192.0.2.7\n");
+    assert_eq!(ask(UPSTREAMS[1])?, answer);
+    Ok(())
+}
+
+#[test]
+fn a_peer_that_accepts_dns_resolves_a_split_zone_through_the_gateway() -> Result<()> {
+    let _timed = timed("split DNS");
+    let lab = Lab::start(LabOptions {
+        gateways: [Start::LoggedIn, Start::Off],
+        peer_accepts_dns: true,
+        split_dns: vec![("corp.example".to_owned(), vec![UPSTREAMS[0].to_owned()])],
+        ..LabOptions::default()
+    })?;
+    let zones = [Zone::new("corp.example").record("www 60 IN A 192.0.2.7")];
+    let _nsd = lab.upstream().serve(UPSTREAMS[0], &zones)?;
+    route_through_gateway(&lab, LB_RANGE, UPSTREAMS[0])?;
+    let (code, records) = lab.peer().dns("100.100.100.100", "www.corp.example", "A")?;
+    assert_eq!(
+        (code.as_str(), records),
+        ("NOERROR", vec!["A 192.0.2.7".to_owned()])
+    );
+    let hosts = lab
+        .peer()
+        .run(["getent", "ahostsv4", "www.corp.example"])?
+        .ok()?;
+    assert!(hosts.starts_with("192.0.2.7 "), "{hosts}");
     Ok(())
 }
 
@@ -325,7 +400,11 @@ fn the_pinned_programs_are_built_once() -> Result<()> {
     let first = Peers::ensure()?;
     let started = Instant::now();
     let second = Peers::ensure()?;
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
     for (path, again, version) in [
         (&first.tailscale, &second.tailscale, "1.102.4"),
         (&first.tailscaled, &second.tailscaled, "1.102.4"),
@@ -334,7 +413,10 @@ fn the_pinned_programs_are_built_once() -> Result<()> {
     ] {
         assert_eq!(path, again);
         assert!(Path::new(path).is_file());
-        let known = Command::new("go").args(["version", "-m"]).arg(path).output()?;
+        let known = Command::new("go")
+            .args(["version", "-m"])
+            .arg(path)
+            .output()?;
         let known = String::from_utf8(known.stdout)?;
         assert!(known.contains(version), "{known}");
     }

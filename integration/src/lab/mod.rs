@@ -1,5 +1,6 @@
 //! The lab: namespaces, a control server, gateways, a peer, a LAN host, upstream resolvers.
 
+mod ask;
 mod certs;
 mod command;
 mod headscale;

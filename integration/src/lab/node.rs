@@ -150,12 +150,6 @@ impl Node {
         Ok(())
     }
 
-    /// The logs of all that was started here.
-    #[must_use]
-    pub fn logs(&self) -> Vec<PathBuf> {
-        logs_in(&self.dir)
-    }
-
     fn command(&self, cmd: &Cmd) -> Result<Command> {
         let mut command = Command::new("nsenter");
         command
@@ -202,16 +196,4 @@ impl Node {
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         Ok(command)
     }
-}
-
-/// Paths of the `*.log` files of a directory, sorted.
-pub(super) fn logs_in(dir: &Path) -> Vec<PathBuf> {
-    let mut logs: Vec<PathBuf> = std::fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
-        .collect();
-    logs.sort();
-    logs
 }

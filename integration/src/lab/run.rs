@@ -12,8 +12,7 @@ use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use sha2::{Digest, Sha256};
 
-use super::node::logs_in;
-use crate::wait::tail;
+use crate::wait::tails;
 use crate::{Wait, say};
 
 const ROOT: &str = "/run/tsunaro-lab";
@@ -63,26 +62,12 @@ impl Run {
     pub(super) fn namespace(&self, node: &str) -> String {
         format!("{PREFIX}{}-{node}", self.id)
     }
-
-    /// All logs of the run.
-    pub(super) fn logs(&self) -> Vec<PathBuf> {
-        let mut dirs: Vec<PathBuf> = std::fs::read_dir(&self.dir)
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.is_dir())
-            .collect();
-        dirs.sort();
-        dirs.iter().flat_map(|dir| logs_in(dir)).collect()
-    }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            for log in self.logs() {
-                say(&tail(&log, 15));
-            }
+            say(&tails(&self.dir));
             keep_logs(&self.dir, &self.id);
         }
         if let Err(error) = remove(&self.id) {

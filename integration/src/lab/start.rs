@@ -76,12 +76,18 @@ pub struct Lab {
 impl Lab {
     /// Starts a lab. Needs root, Go and the packages of `apt-packages.txt`.
     pub fn start(options: LabOptions) -> Result<Self> {
+        let LabOptions {
+            gateways: gateway_starts,
+            peer: peer_start,
+            peer_accepts_dns,
+            split_dns,
+            policy,
+        } = options;
         check_machine()?;
         let peers = Peers::ensure()?;
         let run = Run::begin()?;
-        let t0=std::time::Instant::now();let step = Step::new(format!("start of lab {}", run.id()));
+        let step = Step::new(format!("start of lab {}", run.id()));
         wires::lay(&run)?;
-        crate::say(&format!("T wires {:?}", t0.elapsed()));
         let certs = Certs::make(run.dir())?;
 
         let resolvers: String = wires::UPSTREAMS
@@ -95,7 +101,7 @@ impl Lab {
         let tailnet_node = |name, resolv_conf: &str, hostname, is_peer: bool| {
             let prefs = Prefs {
                 hostname,
-                accept_dns: is_peer && options.peer_accepts_dns,
+                accept_dns: is_peer && peer_accepts_dns,
                 accept_routes: is_peer,
             };
             TailnetNode::new(node(name, resolv_conf)?, &peers, &certs, prefs)
@@ -106,7 +112,7 @@ impl Lab {
         ];
         let peer = tailnet_node("peer", "", PEER_HOSTNAME, true)?;
         let nodes = || {
-            let starts = options.gateways.into_iter().chain([options.peer]);
+            let starts = gateway_starts.into_iter().chain([peer_start]);
             gateways.iter().chain([&peer]).zip(starts)
         };
         for (node, start) in nodes() {
@@ -114,12 +120,10 @@ impl Lab {
                 node.start()?;
             }
         }
-        crate::say(&format!("T started {:?}", t0.elapsed()));
-// Meanwhile the daemons come up.
+        // Meanwhile the daemons come up.
         let control = node("control", "")?;
-        let headscale = Headscale::start_new(&control, &peers, &certs, &options.split_dns)?;
-        crate::say(&format!("T headscale {:?}", t0.elapsed()));
-headscale.rest().set_policy(&options.policy)?;
+        let headscale = Headscale::start_new(&control, &peers, &certs, &split_dns)?;
+        headscale.rest().set_policy(&policy)?;
         for (node, start) in nodes() {
             match start {
                 Start::Off => {}
@@ -134,7 +138,6 @@ headscale.rest().set_policy(&options.policy)?;
                 }
             }
         }
-        crate::say(&format!("T logins {:?}", t0.elapsed()));
         for (node, start) in nodes() {
             if start == Start::LoggedIn {
                 node.wait_running()?;
@@ -214,23 +217,47 @@ headscale.rest().set_policy(&options.policy)?;
         timeout: Duration,
         probe: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        Wait::new(what, timeout).logs(self.run.logs()).until(probe)
+        Wait::new(what, timeout)
+            .logs([self.run.dir().to_owned()])
+            .until(probe)
     }
 }
 
 fn check_machine() -> Result<()> {
-    if !nix::unistd::geteuid().is_root() {
-        bail!("the lab needs root, for network namespaces: run the tests as root");
+    let tun = Path::new("/dev/net/tun").exists();
+    check(nix::unistd::geteuid().is_root(), &packages::missing(), tun)
+}
+
+fn check(root: bool, missing_packages: &[&str], tun: bool) -> Result<()> {
+    if !root {
+        bail!("the lab needs root, for network namespaces: run these tests as root");
     }
-    let missing = packages::missing();
-    if !missing.is_empty() {
+    if !missing_packages.is_empty() {
         bail!(
             "the lab needs the packages {}: run `cargo xtask packages`",
-            missing.join(", ")
+            missing_packages.join(", ")
         );
     }
-    if !Path::new("/dev/net/tun").exists() {
-        bail!("the lab needs /dev/net/tun, for tailscaled: load the module tun");
+    if !tun {
+        bail!("the lab needs /dev/net/tun, for tailscaled: run `modprobe tun`");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn a_machine_that_cannot_hold_a_lab_is_told_what_is_missing_in_one_line() {
+        let says = |root, packages: &[&str], tun| {
+            let text = check(root, packages, tun).unwrap_err().to_string();
+            assert_eq!(text.lines().count(), 1);
+            text
+        };
+        assert!(says(false, &["nsd"], false).contains("as root"));
+        assert!(says(true, &["nsd"], true).contains("packages nsd: run `cargo xtask"));
+        assert!(says(true, &[], false).contains("/dev/net/tun"));
+        assert!(check(true, &[], true).is_ok());
+    }
 }

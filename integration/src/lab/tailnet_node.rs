@@ -189,7 +189,7 @@ impl TailnetNode {
             format!("tailscaled's socket on {}", self.name()),
             Duration::from_secs(15),
         )
-        .logs(self.logs())
+        .logs([self.dir().to_owned()])
         .every(Duration::from_millis(20))
         .until(|| self.status().map(|_| Some(())))
     }
@@ -227,7 +227,7 @@ impl TailnetNode {
     /// Waits until the backend is in this state, as `Running` or `NeedsLogin`.
     pub fn wait_state(&self, state: &str, timeout: Duration) -> Result<Value> {
         Wait::new(format!("{} to be {state}", self.name()), timeout)
-            .logs(self.logs())
+            .logs([self.dir().to_owned()])
             .until(|| {
                 let status = self.status()?;
                 match status.get("BackendState").and_then(Value::as_str) {
