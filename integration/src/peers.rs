@@ -80,9 +80,14 @@ fn module(cache: &Path, name: &str, go: &str) -> Result<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("peers")
         .join(name);
-    let dir = cache.join(format!("{name}-{}", key(&source, go)?));
+    Ok(ensure_built(&source, cache, name, go)?.0)
+}
+
+/// The directory, and whether this call has built it.
+fn ensure_built(source: &Path, cache: &Path, name: &str, go: &str) -> Result<(PathBuf, bool)> {
+    let dir = cache.join(format!("{name}-{}", key(source, go)?));
     if dir.is_dir() {
-        return Ok(dir);
+        return Ok((dir, false));
     }
     std::fs::create_dir_all(cache).with_context(|| format!("create {}", cache.display()))?;
     let lock_path = cache.join(format!("{name}.lock"));
@@ -93,10 +98,31 @@ fn module(cache: &Path, name: &str, go: &str) -> Result<PathBuf> {
         lock.lock().context("lock the cache")?;
     }
     // The one that held the lock may have built what we want.
-    if !dir.is_dir() {
-        build(&source, cache, name, &dir)?;
+    if dir.is_dir() {
+        return Ok((dir, false));
     }
-    Ok(dir)
+    remove_interrupted(cache, name)?;
+    build(source, cache, name, &dir)?;
+    Ok((dir, true))
+}
+
+fn temp_prefix(name: &str) -> String {
+    format!(".{name}-")
+}
+
+/// Removes the directories of builds that were killed; the lock is ours.
+fn remove_interrupted(cache: &Path, name: &str) -> Result<()> {
+    for entry in std::fs::read_dir(cache)? {
+        let entry = entry?;
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with(&temp_prefix(name))
+        {
+            std::fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn key(source: &Path, go: &str) -> Result<String> {
@@ -120,11 +146,11 @@ fn key(source: &Path, go: &str) -> Result<String> {
 fn build(source: &Path, cache: &Path, name: &str, dir: &Path) -> Result<()> {
     let tools = run_go(source, &["list", "tool"])?;
     let tools: Vec<&str> = tools.lines().collect();
-    let step = Step::announced(format!("building {} (minutes when cold)", tools.join(", ")));
     let temp = tempfile::Builder::new()
-        .prefix(&format!(".{name}-"))
+        .prefix(&temp_prefix(name))
         .tempdir_in(cache)?;
     for tool in tools {
+        let step = Step::announced(format!("building {tool} (minutes when cold)"));
         let binary = tool.rsplit('/').next().unwrap_or(tool);
         let target = temp.path().join(binary);
         let target = target.to_str().context("the cache's path is not UTF-8")?;
@@ -132,13 +158,12 @@ fn build(source: &Path, cache: &Path, name: &str, dir: &Path) -> Result<()> {
         args.extend(BUILD_FLAGS);
         args.extend(["-o", target, tool]);
         run_go(source, &args)?;
+        step.done();
     }
     // tempdir makes it 0700; programs without root run these binaries too.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(temp.path(), mode)?;
-    std::fs::rename(temp.keep(), dir).with_context(|| format!("rename to {}", dir.display()))?;
-    step.done();
-    Ok(())
+    std::fs::rename(temp.keep(), dir).with_context(|| format!("rename to {}", dir.display()))
 }
 
 fn run_go(source: &Path, args: &[&str]) -> Result<String> {
@@ -183,5 +208,35 @@ mod tests {
         assert_ne!(first, key(dir.path(), "go1.27").unwrap());
         std::fs::write(dir.path().join("go.sum"), "c").unwrap();
         assert_ne!(first, key(dir.path(), "go1.26").unwrap());
+    }
+
+    #[test]
+    fn two_builds_at_once_build_once_and_clear_an_interrupted_one_away() {
+        let source = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(source.path().join(name), text).unwrap();
+        write(
+            "go.mod",
+            "module lab.test/hello\n\ngo 1.26\n\ntool lab.test/hello\n",
+        );
+        write("go.sum", "");
+        write(
+            "main.go",
+            "package main\n\nfunc main() { println(\"hello\") }\n",
+        );
+        let cache = tempfile::tempdir().unwrap();
+        let interrupted = cache.path().join(".hello-killed");
+        std::fs::create_dir(&interrupted).unwrap();
+        let ensure = || ensure_built(source.path(), cache.path(), "hello", "go").unwrap();
+        let (one, two) = std::thread::scope(|scope| {
+            let other = scope.spawn(ensure);
+            (ensure(), other.join().unwrap())
+        });
+        assert_eq!(one.0, two.0);
+        assert!(one.1 != two.1, "exactly one builds");
+        assert!(!ensure().1);
+        assert!(!interrupted.exists());
+        let output = Command::new(one.0.join("hello")).output().unwrap();
+        assert_eq!(output.stderr, b"hello\n");
     }
 }

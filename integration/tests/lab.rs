@@ -146,13 +146,16 @@ fn traces(id: &str) -> Result<Vec<String>> {
         }
     }
     for entry in std::fs::read_dir("/proc")? {
-        let path = entry?.path().join("cmdline");
-        let Ok(line) = std::fs::read(&path) else {
+        let process = entry?.path();
+        let Ok(line) = std::fs::read(process.join("cmdline")) else {
             continue;
         };
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        if line.contains(&format!("tsunaro-lab/{id}")) || line.contains(&format!("tsl-{id}")) {
-            found.push(line);
+        // All that the lab starts has its node's directory as its own.
+        let cwd = std::fs::read_link(process.join("cwd")).unwrap_or_default();
+        let cwd = cwd.to_string_lossy();
+        if [line.as_str(), &cwd].iter().any(|text| text.contains(id)) {
+            found.push(format!("{} in {cwd}: {line}", process.display()));
         }
     }
     let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
@@ -223,17 +226,17 @@ fn a_killed_test_process_leaves_nothing_after_the_next_start() -> Result<()> {
     victim.kill()?;
     victim.wait()?;
     // The programs die with it, even before anybody clears away. What they
-    // forked does not: the janitor has to find it.
+    // forked does not: that has to be found by its namespace.
     wait_until(
         "the end of the victim's programs",
         Duration::from_secs(5),
         || {
-            let left = traces(&id)?;
-            let programs = left
-                .iter()
-                .filter(|trace| trace.contains("tailscaled"))
-                .count();
-            ensure!(programs == 0, "{left:?}");
+            let mut left = traces(&id)?;
+            left.retain(|trace| trace.starts_with("/proc/"));
+            ensure!(
+                left.len() == 1 && left[0].contains("sleep 600"),
+                "{left:#?}"
+            );
             Ok(Some(()))
         },
     )?;
@@ -246,11 +249,18 @@ fn a_killed_test_process_leaves_nothing_after_the_next_start() -> Result<()> {
     Ok(())
 }
 
-/// Starts a lab with an orphan in it and waits to be killed.
+/// Starts a lab, with an orphan and an unprivileged program, and waits to be killed.
 fn be_the_victim() -> Result<()> {
     let lab = one_gateway()?;
     // Its parent ends, so that no death signal reaches it.
     lab.lan_host().sh("setsid sleep 600 >/dev/null 2>&1 &")?;
+    let unprivileged = lab
+        .lan_host()
+        .spawn(Cmd::new("/bin/sleep").arg("601").unprivileged())?;
+    wait_until("the unprivileged program", Duration::from_secs(5), || {
+        let line = std::fs::read_to_string(format!("/proc/{}/comm", unprivileged.pid()))?;
+        Ok((line == "sleep\n").then_some(()))
+    })?;
     println!("victim's lab {}", lab.id());
     wait_until("the kill", Duration::from_secs(60), || Ok(None::<()>))
 }
@@ -362,16 +372,21 @@ fn a_gateway_keeps_its_login_over_a_kill_and_takes_a_new_one_after_a_lost_state(
     let lab = one_gateway()?;
     let gateway = lab.gateway(1)?;
     let address = gateway.tailnet_ipv4()?;
+    let clock = Instant::now();
+    let lap = |what: &str| say(&format!("{:.1} s: {what}", clock.elapsed().as_secs_f64()));
     gateway.restart(Signal::SIGKILL)?;
     gateway.wait_running()?;
+    lap("Running after kill -9");
     assert_eq!(gateway.tailnet_ipv4()?, address);
 
     let rest = lab.headscale().rest();
     let old = headscale_node(&lab, |node| node.online)?;
     rest.expire(&old.id)?;
     gateway.wait_state("NeedsLogin", Duration::from_secs(15))?;
+    lap("the node expired");
     rest.disable_expiry(&old.id)?;
     gateway.wait_running()?;
+    lap("Running after disableExpiry");
 
     gateway.stop(Signal::SIGTERM)?;
     gateway.wipe_state()?;
@@ -380,17 +395,63 @@ fn a_gateway_keeps_its_login_over_a_kill_and_takes_a_new_one_after_a_lost_state(
     gateway.wait_state("NeedsLogin", Duration::from_secs(15))?;
     gateway.login(&rest.preauth_key(&KeyOptions::tagged("tag:fabric"))?)?;
     gateway.wait_running()?;
+    lap("Running again after a lost state");
     let new = headscale_node(&lab, |node| node.online)?;
     assert_ne!(new.id, old.id);
     rest.approve_routes(&new.id, &["192.0.2.0/24"])?;
     headscale_node(&lab, |node| node.approved_routes == ["192.0.2.0/24"])?;
+    lap("approved by hand");
 
     let policy = rest.policy()?;
     assert!(policy.contains("autoApprovers"), "{policy}");
     lab.headscale().stop(Signal::SIGTERM)?;
     assert!(rest.nodes().is_err());
+    lap("headscale stopped");
     lab.headscale().start()?;
     headscale_node(&lab, |node| node.online)?;
+    lap("online after headscale's return");
+    Ok(())
+}
+
+#[test]
+fn the_second_gateway_takes_over_without_loss_when_the_firsts_approvals_are_emptied() -> Result<()>
+{
+    let _timed = timed("a planned handover");
+    let lab = Lab::start(LabOptions {
+        gateways: [Start::LoggedIn, Start::LoggedIn],
+        ..LabOptions::default()
+    })?;
+    route_through_gateway(&lab, LAN, LAN_HOST)?;
+    let first = headscale_node(&lab, |node| node.subnet_routes == [LAN])?;
+    let set = ["set", &format!("--advertise-routes={LAN}")];
+    lab.gateway(2)?.tailscale(&set)?.ok()?;
+    let rest = lab.headscale().rest();
+    lab.wait_until("the standby's approval", Duration::from_secs(10), || {
+        let second = rest.node(GATEWAY_HOSTNAMES[1])?;
+        ensure!(
+            second.approved_routes == [LAN] && second.subnet_routes.is_empty(),
+            "{second:?}"
+        );
+        Ok(Some(()))
+    })?;
+    let ping = PingMonitor::start(lab.peer(), LAN_HOST)?;
+    let pings = |at_least| {
+        lab.wait_until("pings", Duration::from_secs(20), || {
+            Ok((ping.answers() >= at_least).then_some(()))
+        })
+    };
+    pings(5)?;
+    rest.approve_routes(&first.id, &[])?;
+    lab.wait_until("the standby to be primary", Duration::from_secs(10), || {
+        let second = rest.node(GATEWAY_HOSTNAMES[1])?;
+        ensure!(second.subnet_routes == [LAN], "{second:?}");
+        Ok(Some(()))
+    })?;
+    // Past headscale's batching and the peer's change of path.
+    pings(ping.answers() + 60)?;
+    let report = ping.stop()?;
+    say(&format!("planned handover: {report:?}"));
+    assert!(report.lost <= 2, "{report:?}");
     Ok(())
 }
 

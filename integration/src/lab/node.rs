@@ -21,7 +21,7 @@ mount --bind \"$1/hosts\" /etc/hosts
 mount -t sysfs sysfs /sys
 if [ -n \"$2\" ]; then mount --bind \"$2\" \"$3\"; fi
 shift 3
-exec setpriv \"$@\"
+exec \"$@\"
 ";
 
 /// A machine of the lab: what runs here sees its network, hosts and resolv.conf.
@@ -151,8 +151,10 @@ impl Node {
     }
 
     fn command(&self, cmd: &Cmd) -> Result<Command> {
-        let mut command = Command::new("nsenter");
+        // The death signal first, that it may hold while the chain runs too.
+        let mut command = Command::new("setpriv");
         command
+            .args(["--pdeathsig", "KILL", "--", "nsenter"])
             .arg(format!("--net=/run/netns/{}", self.namespace))
             .args(["unshare", "--mount", "sh", "-c", ENTER, "enter"])
             .arg(&self.dir);
@@ -170,13 +172,16 @@ impl Node {
                 cmd.program.clone()
             }
         };
-        command.args(["--pdeathsig", "KILL"]);
         if cmd.unprivileged {
+            command.arg("setpriv");
             let id = UNPRIVILEGED_UID.to_string();
             command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
             command.args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]);
+            // The kernel forgets the death signal when the uid changes, so
+            // that it is set by a second setpriv, after the change.
+            command.args(["--", "setpriv", "--pdeathsig", "KILL", "--"]);
         }
-        command.arg("--").arg(program).args(&cmd.args);
+        command.arg(program).args(&cmd.args);
         command
             .env_clear()
             .env(
