@@ -1,1 +1,3 @@
 //! Answers, caches, forwards and serves DNS.
+
+pub mod forward;
