@@ -7,6 +7,7 @@
 
 pub mod answer;
 pub mod explain;
+pub mod forward;
 pub mod forwarding;
 pub mod metrics;
 pub mod query;
