@@ -1,3 +1,35 @@
-//! The process in the gateway's Pod: resolver, routes, readiness.
+//! The process in the gateway's Pod: watch → parse → plan → apply → observe → report.
 
-fn main() {}
+mod apply;
+mod cli;
+mod commands;
+mod event;
+mod files;
+mod heartbeat;
+mod http;
+mod kernel;
+mod logging;
+mod metrics;
+mod run;
+mod settings;
+mod stop;
+mod tailnet;
+mod tasks;
+mod version;
+mod world;
+mod zone_builder;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match commands::dispatch(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -45,7 +45,7 @@ impl Peers {
     }
 }
 
-fn cache_dir() -> Result<PathBuf> {
+pub fn cache_dir() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let base = if let Some(dir) = set("TSUNARO_CACHE") {
         PathBuf::from(dir)

@@ -78,7 +78,7 @@ pub struct FileStatus {
 }
 
 /// The authoritative zone of the served snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneStatus {
     /// Its apex.
@@ -127,7 +127,7 @@ pub struct UpstreamStatus {
 }
 
 /// tailscaled as last seen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TailnetReport {
     /// The LocalAPI's socket.

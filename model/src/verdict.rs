@@ -146,6 +146,12 @@ fn dns_ready(facts: &Facts<'_>) -> Condition {
             "NotListening",
             "the DNS sockets are not bound".to_owned(),
         )
+    } else if facts.hosts == HostsState::Unread && facts.stale.is_empty() {
+        (
+            Tri::Unknown,
+            "Starting",
+            "the hosts file was not read yet".to_owned(),
+        )
     } else if facts.hosts == HostsState::Unread {
         (Tri::False, "HostsUnread", facts.stale.join("; "))
     } else if facts.stale.is_empty() {
@@ -296,16 +302,12 @@ fn kernel_ready(facts: &Facts<'_>) -> Condition {
             "every kernel check that can be read passes",
         ),
         Some(first) => {
-            let message = failed
-                .iter()
-                .map(|check| format!("{}: {}", check.name, check.message))
-                .collect::<Vec<_>>();
-            condition(
-                "KernelReady",
-                Tri::False,
-                &first.reason,
-                &message.join("; "),
-            )
+            let rest: Vec<&str> = failed.iter().skip(1).map(|check| check.name.as_str()).collect();
+            let mut message = format!("{}: {}", first.name, first.message);
+            if !rest.is_empty() {
+                message.push_str(&format!("; failing as well: {}", rest.join(", ")));
+            }
+            condition("KernelReady", Tri::False, &first.reason, &message)
         }
     }
 }

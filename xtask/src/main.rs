@@ -1,32 +1,59 @@
-//! The project's own commands: test, architecture, peers.
+//! The project's own commands. `cargo xtask test` runs every test.
+
+mod architecture;
+mod deny;
+mod step;
+mod test;
+
+use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use tsunaro_integration::{packages, peers::Peers};
 
-/// The project's own commands.
 #[derive(Parser)]
-enum Command {
-    /// Install the Debian packages that the test lab needs; as root.
-    Packages,
-    /// Build the pinned tailscaled, Headscale and CoreDNS into the cache.
-    Peers,
+#[command(name = "cargo xtask", about = "The project's own commands", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
 }
 
-fn main() -> Result<()> {
-    match Command::parse() {
-        Command::Packages => packages::install(),
-        Command::Peers => {
-            let Peers {
-                tailscale,
-                tailscaled,
-                headscale,
-                coredns,
-            } = Peers::ensure()?;
-            for path in [tailscale, tailscaled, headscale, coredns] {
-                println!("{}", path.display());
-            }
-            Ok(())
+#[derive(Subcommand)]
+enum Command {
+    /// Run every test, or one part of them; ends with the counts.
+    Test {
+        /// The part to run; without it, all of them and the lints.
+        #[arg(value_enum)]
+        part: Option<test::Part>,
+        /// Run only tests whose name contains this.
+        filter: Option<String>,
+    },
+    /// Check the direction between crates and the size of files.
+    Architecture,
+    /// Check licences, sources and duplicate or banned crates with cargo-deny.
+    Deny,
+    /// Install what the tests need (Debian packages, as root) and build the pinned peers once.
+    Setup,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    match Cli::parse().command {
+        Command::Test { part, filter } => test::run(part, filter.as_deref()),
+        Command::Architecture => architecture::run(),
+        Command::Deny => deny::run(),
+        Command::Setup => {
+            packages::install()?;
+            Peers::ensure().map(drop)
         }
     }
 }

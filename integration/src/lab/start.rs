@@ -234,7 +234,7 @@ fn check(root: bool, missing_packages: &[&str], tun: bool) -> Result<()> {
     }
     if !missing_packages.is_empty() {
         bail!(
-            "the lab needs the packages {}: run `cargo xtask packages`",
+            "the lab needs the packages {}: run `cargo xtask setup`",
             missing_packages.join(", ")
         );
     }

@@ -143,7 +143,7 @@ fn conditions_tell_state_and_reason() {
     };
     assert_eq!(
         show(&dns_only),
-        "DNSReady=False/HostsUnread TailnetReady=Unknown/NotConfigured RoutesAdvertised=Unknown/NotConfigured \
+        "DNSReady=Unknown/Starting TailnetReady=Unknown/NotConfigured RoutesAdvertised=Unknown/NotConfigured \
          KernelReady=Unknown/NotRead SplitDNS=Unknown/NotChecked"
     );
     let login = seen(Backend::NeedsLogin, &["192.0.2.0/24"], LoginState::Tried);

@@ -1,0 +1,27 @@
+//! One function per command.
+
+mod check;
+mod explain;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use crate::cli::{Cli, Command};
+use crate::{logging, run};
+
+/// Runs the command that was asked for.
+///
+/// # Errors
+/// What kept it from its work, for people.
+pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
+    match cli.command {
+        Command::Run(args) => {
+            logging::init(args.log_format);
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+            runtime.block_on(run::run(args))
+        }
+        Command::Check(args) => check::check(&args),
+        Command::Explain(args) => explain::explain(&args),
+    }
+}

@@ -1,0 +1,50 @@
+//! Everything that can happen to the agent, as one closed enum.
+
+use ipnet::Ipv4Net;
+use tsunaro_model::kernel::KernelView;
+use tsunaro_model::plan::Action;
+use tsunaro_model::tailnet::{DaemonStatus, Prefs};
+
+use crate::files::FileSeen;
+use crate::zone_builder::Built;
+
+/// What the main loop reacts to.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A watched file has new content, or cannot be read in a new way.
+    File(FileSeen),
+    /// The zone was rebuilt.
+    Built(Built),
+    /// tailscaled was read, or lost.
+    Tailnet(TailnetSeen),
+    /// A write to tailscaled came to its end.
+    Applied {
+        /// What was written.
+        action: Action,
+        /// The prefs read back, or why it was refused.
+        result: Result<Option<Prefs>, String>,
+    },
+    /// The kernel was read, or could not be.
+    Kernel(Result<KernelView, String>),
+}
+
+/// One reading of tailscaled.
+#[derive(Debug)]
+pub(crate) enum TailnetSeen {
+    /// It answers.
+    Read {
+        /// Its status.
+        status: Box<DaemonStatus>,
+        /// Its preferences.
+        prefs: Box<Prefs>,
+    },
+    /// It cannot be reached, with the fix.
+    Lost(String),
+}
+
+/// What the kernel watcher must look at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct KernelQuestion {
+    /// Prefixes whose paths matter; empty: routes are not ours, nothing is read.
+    pub(crate) prefixes: Vec<Ipv4Net>,
+}

@@ -1,0 +1,166 @@
+//! All that the agent knows: what is wanted, what was observed, what was tried.
+
+mod report;
+mod sources;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tsunaro_model::config::Config;
+use tsunaro_model::kernel::KernelView;
+use tsunaro_model::plan::{self, Action, Desired, LoginMemory, Observed};
+use tsunaro_model::report::{Condition, Phase};
+use tsunaro_model::routes;
+use tsunaro_model::tailnet::{AuthKey, DaemonStatus, Prefs};
+use tsunaro_model::verdict::TailnetView;
+use tsunaro_model::zone::HostsState;
+
+use crate::event::TailnetSeen;
+use crate::zone_builder::{Built, HostsFile};
+
+pub(crate) use report::ReportContext;
+pub(crate) use sources::{ConfigChange, ConfigState, parse_config};
+
+/// The state behind every decision; changed by the main loop only.
+pub(crate) struct World {
+    /// The config in use, and what there is to say about its file.
+    pub(crate) config: Arc<Config>,
+    pub(crate) config_state: ConfigState,
+    pub(crate) hosts_file: HostsFile,
+    key: Option<AuthKey>,
+    /// The snapshot being served, with its census; None before the first build.
+    pub(crate) built: Option<Built>,
+    tailnet: Tailnet,
+    kernel: Option<Result<KernelView, String>>,
+    /// Where the process is in its life.
+    pub(crate) phase: Phase,
+    /// Set when the routes are to be withdrawn before the end.
+    pub(crate) withdrawing: bool,
+    /// The conditions as reported last.
+    pub(crate) conditions: Vec<Condition>,
+}
+
+/// tailscaled as far as it was seen.
+#[derive(Default)]
+struct Tailnet {
+    lost: Option<String>,
+    status: Option<DaemonStatus>,
+    observed: Option<Observed>,
+    memory: LoginMemory,
+    refused: Option<String>,
+}
+
+impl World {
+    pub(crate) fn new(config: Config, config_state: ConfigState) -> Self {
+        Self {
+            config: Arc::new(config),
+            config_state,
+            hosts_file: HostsFile::NotConfigured,
+            key: None,
+            built: None,
+            tailnet: Tailnet::default(),
+            kernel: None,
+            phase: Phase::Starting,
+            withdrawing: false,
+            conditions: Vec::new(),
+        }
+    }
+
+    /// What the config, the key file and the stage of life ask of tailscaled.
+    pub(crate) fn desired(&self) -> Desired {
+        let routes = self.config.routes.as_ref().map(|config| {
+            if self.withdrawing { Vec::new() } else { routes::wanted(config) }
+        });
+        Desired { routes, key: self.key.clone() }
+    }
+
+    /// Whether the config asks anything of tailscaled.
+    pub(crate) fn uses_tailscaled(&self) -> bool {
+        self.config.routes.is_some() || self.config.tailnet.auth_key_file.is_some()
+    }
+
+    /// The next write to tailscaled; `now` is the time since the agent's start.
+    pub(crate) fn plan(&mut self, now: Duration) -> Option<Action> {
+        let desired = self.desired();
+        let Tailnet { observed, memory, lost, .. } = &mut self.tailnet;
+        if lost.is_some() {
+            return None;
+        }
+        let observed = observed.as_ref()?;
+        memory.observe(&desired, observed);
+        plan::plan(&desired, observed, memory, now)
+    }
+
+    /// Takes in a reading of tailscaled.
+    pub(crate) fn see_tailnet(&mut self, seen: TailnetSeen) {
+        match seen {
+            TailnetSeen::Lost(why) => self.tailnet.lost = Some(why),
+            TailnetSeen::Read { status, prefs } => {
+                let observed =
+                    Observed { backend: status.backend, prefs: *prefs, health: status.health.clone() };
+                self.tailnet.lost = None;
+                self.tailnet.observed = Some(observed);
+                self.tailnet.status = Some(*status);
+            }
+        }
+    }
+
+    /// Takes in the end of a write.
+    pub(crate) fn see_applied(&mut self, action: &Action, result: Result<Option<Prefs>, String>, now: Duration) {
+        if let Action::LogIn(key) | Action::LogInAgain(key) = action
+            && result.is_ok()
+        {
+            self.tailnet.memory.tried(key.clone(), now);
+        }
+        match result {
+            Ok(prefs) => {
+                self.tailnet.refused = None;
+                if let (Some(prefs), Some(observed)) = (prefs, &mut self.tailnet.observed) {
+                    observed.prefs = prefs;
+                }
+            }
+            Err(why) => self.tailnet.refused = Some(why),
+        }
+    }
+
+    /// Takes in a reading of the kernel.
+    pub(crate) fn see_kernel(&mut self, view: Result<KernelView, String>) {
+        self.kernel = Some(view);
+    }
+
+    /// Takes in the key file's content.
+    pub(crate) fn see_key(&mut self, key: Option<AuthKey>) {
+        self.key = key;
+    }
+
+    /// True once nothing of ours is advertised, or nothing can be done about it any more.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        let Some(observed) = &self.tailnet.observed else { return true };
+        self.config.routes.is_none()
+            || self.tailnet.lost.is_some()
+            || self.tailnet.refused.is_some()
+            || observed.backend != tsunaro_model::tailnet::Backend::Running
+            || observed.prefs.advertise_routes.is_empty()
+    }
+
+    /// Whether dynamic names are known to the snapshot being served.
+    pub(crate) fn hosts_state(&self) -> HostsState {
+        self.built.as_ref().map_or(HostsState::Unread, |built| built.snapshot.hosts())
+    }
+
+    fn tailnet_view(&self) -> TailnetView {
+        if !self.uses_tailscaled() {
+            return TailnetView::NotConfigured;
+        }
+        let Tailnet { lost, observed, memory, refused, status: _ } = &self.tailnet;
+        match (lost, observed) {
+            (Some(why), _) => TailnetView::Unreachable(why.clone()),
+            (None, None) => TailnetView::Unreachable("tailscaled was not asked yet".to_owned()),
+            (None, Some(observed)) => TailnetView::Seen {
+                observed: observed.clone(),
+                login: plan::login_state(&self.desired(), observed, memory),
+                refused: refused.clone(),
+            },
+        }
+    }
+}
