@@ -1,6 +1,7 @@
 //! Hints that something changed. What exactly is for the next view to tell.
 
 use std::collections::VecDeque;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -56,7 +57,7 @@ impl Changes {
         Self::join().map_err(|error| Error::from_io(Subject::Changes, error))
     }
 
-    fn join() -> std::io::Result<Self> {
+    fn join() -> io::Result<Self> {
         let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
         socket.socket_mut().bind_auto()?;
         for group in GROUPS {
@@ -89,6 +90,10 @@ impl Stream for Changes {
                 Ok(_) => {}
                 // netlink(7): the receive buffer overran, and messages are lost.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    if let Err(error) = self.empty() {
+                        self.over = true;
+                        return Poll::Ready(Some(Err(Error::from_io(Subject::Changes, error))));
+                    }
                     return Poll::Ready(Some(Ok(Change::Resync)));
                 }
                 Err(error) => {
