@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, Ipv4Net};
 
+pub mod checks;
+
 /// One consistent reading of the kernel's IPv4 routing state (links, addresses of both families).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelView {
@@ -12,6 +14,9 @@ pub struct KernelView {
     pub links: BTreeMap<u32, Link>,
     /// Whether IPv4 forwarding is on for all interfaces; None when the kernel did not say.
     pub forwarding: Option<bool>,
+    /// Reverse path filter for all interfaces, as in [`Link::rp_filter`]. The greater of this and
+    /// an interface's own counts.
+    pub rp_filter: Option<u32>,
     /// Policy rules of IPv4, in order of priority.
     pub rules: Vec<Rule>,
     /// Destinations of the IPv4 routes in tailscaled's table 52.
@@ -80,5 +85,17 @@ impl KernelView {
             .iter()
             .find(|(_, link)| link.name == name)
             .map(|(index, link)| (*index, link))
+    }
+
+    /// Every IPv4 address of this host.
+    pub fn own_ipv4(&self) -> Vec<Ipv4Addr> {
+        self.links
+            .values()
+            .flat_map(|link| &link.addresses)
+            .filter_map(|address| match address {
+                IpNet::V4(address) => Some(address.addr()),
+                IpNet::V6(_) => None,
+            })
+            .collect()
     }
 }

@@ -69,6 +69,21 @@ impl Changes {
             over: false,
         })
     }
+
+    /// Throws away what is left in the receive buffer. After an overrun the kernel drops every
+    /// further message, and does not say so again, until the reader has emptied the buffer
+    /// (NETLINK_S_CONGESTED in net/netlink/af_netlink.c). A view that is read before that would
+    /// miss what changes between the two. For the same reason this ends: nothing is added meanwhile.
+    fn empty(&self) -> io::Result<()> {
+        loop {
+            match self.socket.socket_ref().recv_from_full() {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
 }
 
 impl Stream for Changes {

@@ -278,7 +278,8 @@ fn what_breaks_a_gateway_is_named_and_what_mends_it_clears_it() {
         for (break_it, mend_it, name, reason) in [
             (
                 "link set tailscale0 down",
-                "",
+                "link set tailscale0 up
+                 route add 100.64.0.1/32 dev tailscale0 table 52",
                 "TailscaleInterface",
                 "InterfaceDown",
             ),
