@@ -114,6 +114,10 @@ fn lists_that_change_underway_are_read_again_or_refused_never_half_told() {
             }
         })
         .await;
+        assert!(
+            churn.try_wait().unwrap().is_none(),
+            "links came and went to the end"
+        );
         churn.kill().unwrap();
         churn.wait().unwrap();
         assert!(outcome.is_err());
