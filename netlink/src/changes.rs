@@ -1,6 +1,7 @@
 //! Hints that something changed. What exactly is for the next view to tell.
 
 use std::collections::VecDeque;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -56,7 +57,7 @@ impl Changes {
         Self::join().map_err(|error| Error::from_io(Subject::Changes, error))
     }
 
-    fn join() -> std::io::Result<Self> {
+    fn join() -> io::Result<Self> {
         let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
         socket.socket_mut().bind_auto()?;
         for group in GROUPS {
@@ -67,6 +68,21 @@ impl Changes {
             waiting: VecDeque::new(),
             over: false,
         })
+    }
+
+    /// Throws away what is left in the receive buffer. After an overrun the kernel drops every
+    /// further message, and does not say so again, until the reader has emptied the buffer
+    /// (NETLINK_S_CONGESTED in net/netlink/af_netlink.c). A view that is read before that would
+    /// miss what changes between the two. For the same reason this ends: nothing is added meanwhile.
+    fn empty(&self) -> io::Result<()> {
+        loop {
+            match self.socket.socket_ref().recv_from_full() {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
@@ -89,6 +105,10 @@ impl Stream for Changes {
                 Ok(_) => {}
                 // netlink(7): the receive buffer overran, and messages are lost.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    if let Err(error) = self.empty() {
+                        self.over = true;
+                        return Poll::Ready(Some(Err(Error::from_io(Subject::Changes, error))));
+                    }
                     return Poll::Ready(Some(Ok(Change::Resync)));
                 }
                 Err(error) => {

@@ -1,5 +1,13 @@
 //! Reading needs no user id and no capability, as in the gateway's Pod.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers included"
+)]
+
 mod lab;
 
 use std::os::unix::fs::PermissionsExt as _;

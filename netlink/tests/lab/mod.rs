@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::sched::{CloneFlags, unshare};
 
 /// Runs the test in a new network namespace, within a tokio runtime of that thread.
-pub fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
+pub(crate) fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
     let outcome = thread::Builder::new()
         .name(thread::current().name().unwrap_or("test").to_owned())
         .spawn(|| {
@@ -36,12 +36,12 @@ pub fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 's
 }
 
 /// `ip ARGUMENTS` in the namespace of this thread.
-pub fn ip(arguments: &str) {
+pub(crate) fn ip(arguments: &str) {
     run("ip", arguments);
 }
 
 /// Several lines of [`ip`].
-pub fn ips(lines: &str) {
+pub(crate) fn ips(lines: &str) {
     lines
         .lines()
         .map(str::trim)
@@ -50,7 +50,7 @@ pub fn ips(lines: &str) {
 }
 
 /// Sets a value under `/proc/sys/net/ipv4`, which shows the namespace of the thread that opens it.
-pub fn set(key: &str, value: &str) {
+pub(crate) fn set(key: &str, value: &str) {
     let path = format!("/proc/sys/net/ipv4/{key}");
     std::fs::write(&path, value).unwrap_or_else(|error| panic!("{path}: {error}"));
 }
@@ -67,16 +67,17 @@ fn run(program: &str, arguments: &str) {
     );
 }
 
-/// What tailscaled sets up: interface, address, rules and table 52, with dummies as interfaces.
-pub const GATEWAY: &str = "
+/// What tailscaled sets up: interface, address, rules and table 52, on one end of a veth pair.
+pub(crate) const GATEWAY: &str = "
     link add eth0 type veth peer name lan0
     link set eth0 up mtu 9000
     link set lan0 up mtu 9000
     address add 192.0.2.5/24 dev eth0
     address add 2001:db8::5/64 dev eth0 nodad
     route add default via 192.0.2.1
-    link add tailscale0 type dummy
+    link add tailscale0 type veth peer name peer0
     link set tailscale0 up mtu 1280
+    link set peer0 up
     address add 100.64.0.7/32 dev tailscale0
     rule add priority 5210 fwmark 0x80000/0xff0000 table main
     rule add priority 5230 fwmark 0x80000/0xff0000 table default

@@ -109,7 +109,7 @@ fn table_52_must_be_looked_up_and_hold_routes() {
         "Table52Empty"
     );
     let not_looked_up = reason(CheckName::Table52, |view, _| {
-        view.rules.retain(|rule| rule.table != Some(52))
+        view.rules.retain(|rule| rule.table != Some(52));
     });
     assert_eq!(not_looked_up, "Table52NotLookedUp");
     let at_another_priority = reason(CheckName::Table52, |view, _| {
