@@ -3,6 +3,24 @@
 //! [`lab::Lab`] lays network namespaces for a control server, two gateways, a
 //! peer, a LAN host and upstream resolvers, and runs the pinned Headscale,
 //! tailscaled and NSD in them. [`peers::Peers`] builds those binaries once.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use tsunaro_integration::lab::{Cmd, LAN_HOST, Lab, LabOptions, PingMonitor};
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let lab = Lab::start(LabOptions::default())?;
+//! let gateway = lab.gateway(1)?;
+//! let agent = gateway.spawn(Cmd::new("/path/to/agent").arg("run").unprivileged())?;
+//! lab.wait_until("a ping through the gateway", Duration::from_secs(20), || {
+//!     lab.peer().ping_once(LAN_HOST).map(Some)
+//! })?;
+//! let ping = PingMonitor::start(lab.peer(), LAN_HOST)?;
+//! agent.terminate(Duration::from_secs(10))?;
+//! println!("{:?}", ping.stop()?);
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod lab;
 pub mod packages;
