@@ -155,7 +155,7 @@ impl World {
         let Tailnet { lost, observed, memory, refused, status: _ } = &self.tailnet;
         match (lost, observed) {
             (Some(why), _) => TailnetView::Unreachable(why.clone()),
-            (None, None) => TailnetView::Unreachable("tailscaled was not asked yet".to_owned()),
+            (None, None) => TailnetView::Unseen,
             (None, Some(observed)) => TailnetView::Seen {
                 observed: observed.clone(),
                 login: plan::login_state(&self.desired(), observed, memory),

@@ -22,7 +22,9 @@
 //! # }
 //! ```
 
+pub mod agent;
 pub mod lab;
+pub mod mount;
 pub mod packages;
 pub mod peers;
 mod say;

@@ -16,6 +16,8 @@ use crate::zone::HostsState;
 pub enum TailnetView {
     /// The config asks nothing of it.
     NotConfigured,
+    /// It was not asked yet.
+    Unseen,
     /// It cannot be reached, for this reason (with the fix).
     Unreachable(String),
     /// It answers.
@@ -168,6 +170,11 @@ fn tailnet_ready(view: &TailnetView) -> Condition {
             Tri::Unknown,
             "NotConfigured",
             "the config has neither routes nor tailnet.authKeyFile".to_owned(),
+        ),
+        TailnetView::Unseen => (
+            Tri::Unknown,
+            "Starting",
+            "tailscaled was not asked yet".to_owned(),
         ),
         TailnetView::Unreachable(why) => (Tri::False, "Unreachable", why.clone()),
         TailnetView::Seen {

@@ -159,11 +159,11 @@ impl World {
         }
         let login = match view {
             TailnetView::Seen { login, .. } => format!("{login:?}"),
-            TailnetView::NotConfigured | TailnetView::Unreachable(_) => "Unknown".to_owned(),
+            TailnetView::NotConfigured | TailnetView::Unseen | TailnetView::Unreachable(_) => "Unknown".to_owned(),
         };
         let error = match view {
             TailnetView::Unreachable(why) => Some(why.clone()),
-            TailnetView::NotConfigured | TailnetView::Seen { .. } => None,
+            TailnetView::NotConfigured | TailnetView::Unseen | TailnetView::Seen { .. } => None,
         };
         let base = TailnetReport { socket: context.socket.to_owned(), error, login, ..TailnetReport::default() };
         let Some(DaemonStatus { version, backend, have_node_key: _, addresses, health, auth_url: _, node }) =
