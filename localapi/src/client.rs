@@ -102,6 +102,9 @@ impl LocalApi {
 
     /// Asks for a login: with the key given to [`LocalApi::start`], or else by an URL that the bus
     /// and the status then show.
+    ///
+    /// Only for a state of `NeedsLogin`: a running node would try to log in with the key that
+    /// tailscaled still remembers and, if that was for single use, report an error in its health.
     pub async fn login_interactive(&self) -> Result<(), Error> {
         self.exchange(&self.call(Endpoint::LoginInteractive), Bytes::new())
             .await?;
