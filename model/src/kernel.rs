@@ -81,7 +81,10 @@ pub enum Path {
 impl KernelView {
     /// The index and data of the link with this name.
     pub fn link_named(&self, name: &str) -> Option<(u32, &Link)> {
-        self.links.iter().find(|(_, link)| link.name == name).map(|(index, link)| (*index, link))
+        self.links
+            .iter()
+            .find(|(_, link)| link.name == name)
+            .map(|(index, link)| (*index, link))
     }
 
     /// Every IPv4 address of this host.

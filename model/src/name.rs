@@ -127,7 +127,9 @@ impl DnsName {
                 return Err(NameError::EmptyLabel);
             }
             if label.len() > MAX_LABEL {
-                return Err(NameError::LabelTooLong(String::from_utf8_lossy(label).chars().take(16).collect()));
+                return Err(NameError::LabelTooLong(
+                    String::from_utf8_lossy(label).chars().take(16).collect(),
+                ));
             }
             octets.push(u8::try_from(label.len()).unwrap_or(u8::MAX));
             octets.extend(label.iter().map(u8::to_ascii_lowercase));
@@ -168,7 +170,8 @@ impl DnsName {
     pub fn labels(&self) -> impl Iterator<Item = &[u8]> {
         self.suffixes().filter_map(|wire| {
             let (length, rest) = wire.split_first()?;
-            rest.get(..usize::from(*length)).filter(|label| !label.is_empty())
+            rest.get(..usize::from(*length))
+                .filter(|label| !label.is_empty())
         })
     }
 

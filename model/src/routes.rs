@@ -63,7 +63,12 @@ pub fn check_routable(prefix: Ipv4Net) -> Result<(), Unroutable> {
 /// With `aggregate`, prefixes that another one covers are left out; neighbours are never merged,
 /// since approval is per prefix.
 pub fn wanted(config: &RoutesConfig) -> Vec<Ipv4Net> {
-    let RoutesConfig { lan, tailnet_lb_cidr, egress_targets, aggregate } = config;
+    let RoutesConfig {
+        lan,
+        tailnet_lb_cidr,
+        egress_targets,
+        aggregate,
+    } = config;
     let mut all: Vec<Ipv4Net> = lan
         .iter()
         .copied()

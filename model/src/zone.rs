@@ -143,7 +143,10 @@ impl Snapshot {
     pub fn apex_of(&self, zone: ZoneRef) -> &DnsName {
         match zone {
             ZoneRef::Primary => &self.apex,
-            ZoneRef::Extra(index) => self.extra_zones.get(index).map_or(&self.apex, |zone| &zone.apex),
+            ZoneRef::Extra(index) => self
+                .extra_zones
+                .get(index)
+                .map_or(&self.apex, |zone| &zone.apex),
         }
     }
 
@@ -152,7 +155,10 @@ impl Snapshot {
         if name.is_within(&self.apex) {
             return Some(ZoneRef::Primary);
         }
-        self.extra_zones.iter().position(|zone| name.is_within(&zone.apex)).map(ZoneRef::Extra)
+        self.extra_zones
+            .iter()
+            .position(|zone| name.is_within(&zone.apex))
+            .map(ZoneRef::Extra)
     }
 
     /// Whether dynamic names are known.

@@ -299,7 +299,7 @@ fn rule_39_a_file_with_a_nul_byte_is_an_error_that_names_the_line() {
         (b"192.0.2.1 a\n192.0.2.2 b\0c\n", 2, 12),
         (b"# \0 in a comment", 1, 3),
         (b"192.0.2.1 \xc3\xbc\0", 1, 12),
-        (b"1\09\02\0.\0", 1, 2),
+        (b"1\x009\x002\x00.\x00", 1, 2),
     ] {
         let error = Hosts::parse(text).unwrap_err();
         assert_eq!(

@@ -19,7 +19,11 @@ fn host_names_are_accepted_or_refused_with_a_reason() {
     ];
     for (text, expected) in cases {
         let got = DnsName::parse_host(text);
-        assert_eq!(got.map(|n| n.to_string()), expected.clone().map(str::to_owned), "{text}");
+        assert_eq!(
+            got.map(|n| n.to_string()),
+            expected.clone().map(str::to_owned),
+            "{text}"
+        );
     }
 }
 
@@ -42,7 +46,11 @@ fn suffix_match_is_by_label() {
         ("example", false),
         (".", false),
     ] {
-        assert_eq!(DnsName::parse_host(name).unwrap().is_within(&zone), within, "{name}");
+        assert_eq!(
+            DnsName::parse_host(name).unwrap().is_within(&zone),
+            within,
+            "{name}"
+        );
     }
 }
 

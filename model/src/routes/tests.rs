@@ -21,7 +21,12 @@ fn prefixes_that_no_gateway_may_advertise_are_refused_with_the_reason() {
     ] {
         assert_eq!(check_routable(net(prefix)), Err(reason), "{prefix}");
     }
-    for prefix in ["192.0.2.0/24", "10.0.0.0/8", "100.128.0.0/16", "198.51.100.17/32"] {
+    for prefix in [
+        "192.0.2.0/24",
+        "10.0.0.0/8",
+        "100.128.0.0/16",
+        "198.51.100.17/32",
+    ] {
         assert_eq!(check_routable(net(prefix)), Ok(()), "{prefix}");
     }
 }
@@ -34,13 +39,24 @@ fn the_worked_example_wants_lan_range_and_target() {
         egress_targets: vec![Ipv4Addr::new(10, 0, 10, 20)],
         aggregate: true,
     };
-    assert_eq!(wanted(&config), [net("10.0.10.20/32"), net("192.0.2.0/24"), net("198.51.100.0/24")]);
+    assert_eq!(
+        wanted(&config),
+        [
+            net("10.0.10.20/32"),
+            net("192.0.2.0/24"),
+            net("198.51.100.0/24")
+        ]
+    );
 }
 
 #[test]
 fn covered_prefixes_are_left_out_only_when_aggregating() {
     let mut config = RoutesConfig {
-        lan: vec![net("192.0.2.128/25"), net("192.0.2.0/24"), net("192.0.2.0/25")],
+        lan: vec![
+            net("192.0.2.128/25"),
+            net("192.0.2.0/24"),
+            net("192.0.2.0/25"),
+        ],
         tailnet_lb_cidr: None,
         egress_targets: vec![Ipv4Addr::new(192, 0, 2, 7)],
         aggregate: true,

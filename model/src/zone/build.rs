@@ -43,9 +43,25 @@ pub struct Census {
 impl Snapshot {
     /// Builds the snapshot of one generation. `generation` and `serial` come from the caller,
     /// since they need memory and a clock.
-    pub fn build(dns: &DnsConfig, hosts: HostsInput<'_>, generation: u64, serial: u32) -> (Self, Census) {
-        let DnsConfig { zone, addresses: _, static_records, wildcard_address, extra_zones, ttl, negative_ttl } = dns;
-        let mut census = Census { static_names: static_records.len(), ..Census::default() };
+    pub fn build(
+        dns: &DnsConfig,
+        hosts: HostsInput<'_>,
+        generation: u64,
+        serial: u32,
+    ) -> (Self, Census) {
+        let DnsConfig {
+            zone,
+            addresses: _,
+            static_records,
+            wildcard_address,
+            extra_zones,
+            ttl,
+            negative_ttl,
+        } = dns;
+        let mut census = Census {
+            static_names: static_records.len(),
+            ..Census::default()
+        };
         let mut snapshot = Self {
             generation,
             serial,
@@ -53,7 +69,13 @@ impl Snapshot {
             negative_ttl: *negative_ttl,
             apex: zone.clone(),
             wildcard: wildcard_address.and_then(|address| {
-                Some((DnsName::from_labels([b"*".as_slice()]).ok()?.below(zone).ok()?, address))
+                Some((
+                    DnsName::from_labels([b"*".as_slice()])
+                        .ok()?
+                        .below(zone)
+                        .ok()?,
+                    address,
+                ))
             }),
             nodes: HashMap::new(),
             extra_zones: extra_zones.iter().map(empty_extra_zone).collect(),
@@ -72,8 +94,16 @@ impl Snapshot {
                 snapshot.add_dynamic(entry, &mut census);
             }
         }
-        census.dynamic_names = snapshot.nodes.values().filter(|node| matches!(node, Node::Dynamic(_))).count();
-        census.overrides = snapshot.extra_zones.iter().map(|zone| zone.overrides.len()).sum();
+        census.dynamic_names = snapshot
+            .nodes
+            .values()
+            .filter(|node| matches!(node, Node::Dynamic(_)))
+            .count();
+        census.overrides = snapshot
+            .extra_zones
+            .iter()
+            .map(|zone| zone.overrides.len())
+            .sum();
         for names in [&mut census.shadowed, &mut census.cut] {
             names.sort_unstable();
             names.dedup();
@@ -114,7 +144,9 @@ impl Snapshot {
                     Entry::Vacant(vacant) => {
                         vacant.insert(Node::EmptyNonTerminal);
                         self.add_ancestors(name);
-                        let Some(node) = self.nodes.get_mut(name) else { return };
+                        let Some(node) = self.nodes.get_mut(name) else {
+                            return;
+                        };
                         node
                     }
                 };
@@ -150,7 +182,11 @@ impl Snapshot {
 
 fn empty_extra_zone(config: &ExtraZoneConfig) -> ExtraZone {
     let ExtraZoneConfig { zone, upstreams } = config;
-    ExtraZone { apex: zone.clone(), upstreams: upstreams.clone(), overrides: HashMap::new() }
+    ExtraZone {
+        apex: zone.clone(),
+        upstreams: upstreams.clone(),
+        overrides: HashMap::new(),
+    }
 }
 
 /// Adds an address unless it is there; false when the RRset is full.

@@ -58,7 +58,10 @@ impl Snapshot {
     pub fn resolve<'a>(&'a self, qname: &DnsName, qtype: u16) -> Resolution<'a> {
         match self.zone_of(qname) {
             Some(zone) => self.follow(qname, qtype, zone, 0),
-            None => Resolution { chain: Vec::new(), end: End::NotOurs },
+            None => Resolution {
+                chain: Vec::new(),
+                end: End::NotOurs,
+            },
         }
     }
 
@@ -66,11 +69,20 @@ impl Snapshot {
     pub fn resume<'a>(&'a self, name: &DnsName, qtype: u16, links: usize) -> Resolution<'a> {
         match self.zone_of(name) {
             Some(zone) => self.follow(name, qtype, zone, links),
-            None => Resolution { chain: Vec::new(), end: End::Outside },
+            None => Resolution {
+                chain: Vec::new(),
+                end: End::Outside,
+            },
         }
     }
 
-    fn follow<'a>(&'a self, qname: &DnsName, qtype: u16, zone: ZoneRef, links: usize) -> Resolution<'a> {
+    fn follow<'a>(
+        &'a self,
+        qname: &DnsName,
+        qtype: u16,
+        zone: ZoneRef,
+        links: usize,
+    ) -> Resolution<'a> {
         let mut chain: Vec<&'a DnsName> = Vec::new();
         let mut zone = zone;
         loop {
@@ -86,12 +98,20 @@ impl Snapshot {
                 },
             };
             if links + chain.len() >= MAX_LINKS || target == qname || chain.contains(&target) {
-                return Resolution { chain, end: End::AliasLoop };
+                return Resolution {
+                    chain,
+                    end: End::AliasLoop,
+                };
             }
             chain.push(target);
             match self.zone_of(target) {
                 Some(next) => zone = next,
-                None => return Resolution { chain, end: End::Outside },
+                None => {
+                    return Resolution {
+                        chain,
+                        end: End::Outside,
+                    };
+                }
             }
         }
     }
@@ -111,11 +131,17 @@ impl Snapshot {
             }
             Some(Node::Alias(target)) => return Step::Alias(target),
             Some(Node::Static(addresses)) => addresses.end(qtype, ZoneRef::Primary, Source::Static),
-            Some(Node::Dynamic(addresses)) => addresses.end(qtype, ZoneRef::Primary, Source::Dynamic),
+            Some(Node::Dynamic(addresses)) => {
+                addresses.end(qtype, ZoneRef::Primary, Source::Dynamic)
+            }
             // A dynamic name could stand here, and would change the answer for its types only.
             Some(Node::EmptyNonTerminal) if unread && is_address_type(qtype) => End::HostsUnread,
             Some(Node::EmptyNonTerminal) => {
-                let source = if at_apex { Source::Apex } else { Source::EmptyNonTerminal };
+                let source = if at_apex {
+                    Source::Apex
+                } else {
+                    Source::EmptyNonTerminal
+                };
                 End::NoData(ZoneRef::Primary, source)
             }
             None if unread => End::HostsUnread,
@@ -125,7 +151,9 @@ impl Snapshot {
 
     /// RFC 4592: the wildcard stands for a missing name when its closest encloser is the apex.
     fn end_of_missing(&self, name: &DnsName, qtype: u16) -> End<'_> {
-        let Some((wildcard_name, address)) = &self.wildcard else { return End::NoSuchName };
+        let Some((wildcard_name, address)) = &self.wildcard else {
+            return End::NoSuchName;
+        };
         let encloser = name
             .suffixes()
             .skip(1)
@@ -134,7 +162,9 @@ impl Snapshot {
             return End::NoSuchName;
         }
         match qtype {
-            rtype::A | rtype::ANY => End::Records(Records::A(std::slice::from_ref(address)), Source::Wildcard),
+            rtype::A | rtype::ANY => {
+                End::Records(Records::A(std::slice::from_ref(address)), Source::Wildcard)
+            }
             _ => End::NoData(ZoneRef::Primary, Source::Wildcard),
         }
     }
@@ -147,7 +177,11 @@ impl Snapshot {
             // Forwarding could leak past an override that is not known yet.
             return End::HostsUnread;
         }
-        match self.extra_zones.get(index).and_then(|zone| zone.overrides.get(name)) {
+        match self
+            .extra_zones
+            .get(index)
+            .and_then(|zone| zone.overrides.get(name))
+        {
             Some(addresses) => addresses.end(qtype, ZoneRef::Extra(index), Source::Override),
             None => End::Forward(index),
         }
@@ -167,8 +201,12 @@ fn is_address_type(qtype: u16) -> bool {
 impl Addresses {
     fn end(&self, qtype: u16, zone: ZoneRef, source: Source) -> End<'_> {
         match qtype {
-            rtype::A | rtype::ANY if !self.v4.is_empty() => End::Records(Records::A(&self.v4), source),
-            rtype::AAAA | rtype::ANY if !self.v6.is_empty() => End::Records(Records::Aaaa(&self.v6), source),
+            rtype::A | rtype::ANY if !self.v4.is_empty() => {
+                End::Records(Records::A(&self.v4), source)
+            }
+            rtype::AAAA | rtype::ANY if !self.v6.is_empty() => {
+                End::Records(Records::Aaaa(&self.v6), source)
+            }
             _ => End::NoData(zone, source),
         }
     }

@@ -12,11 +12,18 @@ fn name(text: &str) -> DnsName {
 }
 
 fn z(label: &str) -> DnsName {
-    if label.is_empty() { name(Z) } else { name(&format!("{label}.{Z}")) }
+    if label.is_empty() {
+        name(Z)
+    } else {
+        name(&format!("{label}.{Z}"))
+    }
 }
 
 fn alias(from: &str, to: DnsName) -> StaticRecord {
-    StaticRecord { name: z(from), data: StaticData::Alias(to) }
+    StaticRecord {
+        name: z(from),
+        data: StaticData::Alias(to),
+    }
 }
 
 fn config(wildcard: bool) -> DnsConfig {
@@ -40,7 +47,10 @@ fn config(wildcard: bool) -> DnsConfig {
             alias("aliasfwd", name("fwd.corp.example.com")),
         ],
         wildcard_address: wildcard.then(|| "192.0.2.200".parse().unwrap()),
-        extra_zones: vec![ExtraZoneConfig { zone: name(E), upstreams: vec!["198.51.100.53:53".parse().unwrap()] }],
+        extra_zones: vec![ExtraZoneConfig {
+            zone: name(E),
+            upstreams: vec!["198.51.100.53:53".parse().unwrap()],
+        }],
         ttl: 30,
         negative_ttl: 5,
     }
@@ -63,20 +73,35 @@ fn hosts() -> Hosts {
     ];
     let entries = entries
         .into_iter()
-        .map(|(address, name)| HostEntry { name, address: address.parse::<IpAddr>().unwrap() })
+        .map(|(address, name)| HostEntry {
+            name,
+            address: address.parse::<IpAddr>().unwrap(),
+        })
         .collect();
-    Hosts { entries, ..Hosts::default() }
+    Hosts {
+        entries,
+        ..Hosts::default()
+    }
 }
 
 /// One line per resolution, so that tables stay readable.
 fn show(snapshot: &Snapshot, qname: &DnsName, qtype: u16) -> String {
     let Resolution { chain, end } = snapshot.resolve(qname, qtype);
-    let short = |name: &DnsName| name.to_string().replace(&format!("{Z}."), "Z").replace(&format!("{E}."), "E");
-    let mut line: String = chain.iter().map(|target| format!("{} ", short(target))).collect();
+    let short = |name: &DnsName| {
+        name.to_string()
+            .replace(&format!("{Z}."), "Z")
+            .replace(&format!("{E}."), "E")
+    };
+    let mut line: String = chain
+        .iter()
+        .map(|target| format!("{} ", short(target)))
+        .collect();
     line += &match end {
         End::Records(Records::A(set), source) => format!("{source:?} {set:?}"),
         End::Records(Records::Aaaa(set), source) => format!("{source:?} {set:?}"),
-        End::Records(Records::Cname(target), source) => format!("{source:?} CNAME {}", short(target)),
+        End::Records(Records::Cname(target), source) => {
+            format!("{source:?} CNAME {}", short(target))
+        }
         End::Records(other, source) => format!("{source:?} {other:?}"),
         other => format!("{other:?}"),
     };
@@ -105,7 +130,12 @@ fn names_resolve_as_the_dns_contract_says() {
         (&plain, z("nope"), AAAA, "NoSuchName"),
         (&plain, z("b"), A, "NoData(Primary, EmptyNonTerminal)"),
         (&plain, z("b"), NS, "NoData(Primary, EmptyNonTerminal)"),
-        (&plain, z("ent.static"), A, "NoData(Primary, EmptyNonTerminal)"),
+        (
+            &plain,
+            z("ent.static"),
+            A,
+            "NoData(Primary, EmptyNonTerminal)",
+        ),
         (&plain, z(""), SOA, "Apex Soa"),
         (&plain, z(""), NS, "Apex Ns"),
         (&plain, z(""), ANY, "Apex Soa"),
@@ -116,7 +146,12 @@ fn names_resolve_as_the_dns_contract_says() {
         (&plain, z("alias"), AAAA, "web.Z NoData(Primary, Dynamic)"),
         (&plain, z("alias"), CNAME, "Static CNAME web.Z"),
         (&plain, z("alias"), ANY, "Static CNAME web.Z"),
-        (&plain, z("chain1"), A, "chain2.Z alias.Z web.Z Dynamic [192.0.2.10]"),
+        (
+            &plain,
+            z("chain1"),
+            A,
+            "chain2.Z alias.Z web.Z Dynamic [192.0.2.10]",
+        ),
         (&plain, z("dangling"), A, "nothere.Z NoSuchName"),
         (&plain, z("aliasout"), A, "host.example.org. Outside"),
         (&plain, z("aliasextra"), A, "svc.E Override [198.51.100.30]"),
@@ -140,7 +175,11 @@ fn names_resolve_as_the_dns_contract_says() {
         (&wild, z("dangling"), A, "nothere.Z Wildcard [192.0.2.200]"),
     ];
     for (snapshot, qname, qtype, expected) in cases {
-        assert_eq!(&show(snapshot, qname, *qtype), expected, "{qname} type {qtype}");
+        assert_eq!(
+            &show(snapshot, qname, *qtype),
+            expected,
+            "{qname} type {qtype}"
+        );
     }
 }
 
@@ -169,7 +208,8 @@ fn a_circle_or_a_long_chain_of_aliases_ends_as_a_loop() {
     dns.static_records.push(alias("l1", z("l2")));
     dns.static_records.push(alias("l2", z("l1")));
     for i in 0..10 {
-        dns.static_records.push(alias(&format!("n{i}"), z(&format!("n{}", i + 1))));
+        dns.static_records
+            .push(alias(&format!("n{i}"), z(&format!("n{}", i + 1))));
     }
     let (snapshot, _) = Snapshot::build(&dns, HostsInput::NotConfigured, 1, 1);
     assert_eq!(snapshot.resolve(&z("l1"), rtype::A).end, End::AliasLoop);
@@ -180,8 +220,18 @@ fn a_circle_or_a_long_chain_of_aliases_ends_as_a_loop() {
 #[test]
 fn the_census_counts_what_was_built() {
     let (_, census) = Snapshot::build(&config(false), HostsInput::Read(&hosts()), 1, 1);
-    let Census { static_names, dynamic_names, overrides, foreign_entries, shadowed, cut } = census;
-    assert_eq!((static_names, dynamic_names, overrides, foreign_entries), (10, 6, 2, 1));
+    let Census {
+        static_names,
+        dynamic_names,
+        overrides,
+        foreign_entries,
+        shadowed,
+        cut,
+    } = census;
+    assert_eq!(
+        (static_names, dynamic_names, overrides, foreign_entries),
+        (10, 6, 2, 1)
+    );
     assert_eq!(shadowed, [z("both")]);
     assert!(cut.is_empty());
 }

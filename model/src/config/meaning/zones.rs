@@ -73,7 +73,7 @@ impl Zones {
                 match at.cmp(&index) {
                     Ordering::Equal => {}
                     Ordering::Less if zone.name == other.name => {
-                        report_overlap(zone, "is the same zone as", other, report)
+                        report_overlap(zone, "is the same zone as", other, report);
                     }
                     Ordering::Less => report_overlap(zone, "lies inside", other, report),
                     Ordering::Greater => report_overlap(other, "encloses", zone, report),
