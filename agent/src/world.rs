@@ -11,7 +11,7 @@ use tsunaro_model::kernel::KernelView;
 use tsunaro_model::plan::{self, Action, Desired, LoginMemory, Observed};
 use tsunaro_model::report::{Condition, Phase};
 use tsunaro_model::routes;
-use tsunaro_model::tailnet::{AuthKey, DaemonStatus, Prefs};
+use tsunaro_model::tailnet::{AuthKey, Backend, DaemonStatus, Prefs};
 use tsunaro_model::verdict::TailnetView;
 use tsunaro_model::zone::HostsState;
 
@@ -95,9 +95,21 @@ impl World {
     pub(crate) fn see_tailnet(&mut self, seen: TailnetSeen) {
         match seen {
             TailnetSeen::Lost(why) => self.tailnet.lost = Some(why),
+            TailnetSeen::LoginRefused(why) => {
+                if let Some(observed) = &mut self.tailnet.observed {
+                    observed.login_error = Some(why);
+                }
+            }
             TailnetSeen::Read { status, prefs } => {
-                let observed =
-                    Observed { backend: status.backend, prefs: *prefs, health: status.health.clone() };
+                let before = self.tailnet.observed.take();
+                let observed = Observed {
+                    backend: status.backend,
+                    prefs: *prefs,
+                    health: status.health.clone(),
+                    login_error: before
+                        .and_then(|before| before.login_error)
+                        .filter(|_| status.backend == Backend::NeedsLogin),
+                };
                 self.tailnet.lost = None;
                 self.tailnet.observed = Some(observed);
                 self.tailnet.status = Some(*status);
@@ -111,6 +123,9 @@ impl World {
             && result.is_ok()
         {
             self.tailnet.memory.tried(key.clone(), now);
+            if let Some(observed) = &mut self.tailnet.observed {
+                observed.login_error = None;
+            }
         }
         match result {
             Ok(prefs) => {
@@ -139,7 +154,7 @@ impl World {
         self.config.routes.is_none()
             || self.tailnet.lost.is_some()
             || self.tailnet.refused.is_some()
-            || observed.backend != tsunaro_model::tailnet::Backend::Running
+            || observed.backend != Backend::Running
             || observed.prefs.advertise_routes.is_empty()
     }
 

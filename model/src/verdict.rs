@@ -199,6 +199,14 @@ fn tailnet_ready(view: &TailnetView) -> Condition {
                         health()
                     ),
                 ),
+                (Backend::NeedsLogin, LoginState::Refused) => (
+                    Tri::False,
+                    "LoginRefused",
+                    format!(
+                        "the control server refused the key of tailnet.authKeyFile: {}; put a new pre-auth key there",
+                        observed.login_error.as_deref().unwrap_or_default()
+                    ),
+                ),
                 (Backend::NeedsLogin, LoginState::Tried) => (
                     Tri::False,
                     "LoginPending",

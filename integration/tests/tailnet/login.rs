@@ -49,6 +49,22 @@ fn a_fresh_tailscaled_is_logged_in_from_the_key_file_and_again_after_its_state_i
 }
 
 #[test]
+fn a_refused_key_is_reported_and_a_good_one_heals_it() -> Result<()> {
+    let _timed = timed("test: a refused key");
+    let lab = Lab::start(LabOptions::default())?;
+    let rest = lab.headscale().rest();
+    let wrong = format!("hskey-auth-{}-{}", "a".repeat(12), "b".repeat(64));
+    let gateway = Gateway::start_with_key(&lab, 1, &[], &wrong)?;
+    gateway.wait_condition(&lab, "TailnetReady", "False/LoginRefused")?;
+    let status = gateway.status()?.to_string();
+    ensure!(status.contains("put a new pre-auth key there"), "no remedy in {status}");
+    ensure!(!status.contains(&wrong) && !gateway.agent.log().contains(&wrong), "the key shows");
+    new_key(&gateway, &rest.preauth_key(&KeyOptions::tagged("tag:fabric"))?)?;
+    gateway.wait_condition(&lab, "TailnetReady", "True/Running")?;
+    gateway.wait_advertised(&lab, &[LAN, LB_RANGE])
+}
+
+#[test]
 fn a_new_key_while_running_keeps_the_node_and_its_routes() -> Result<()> {
     let _timed = timed("test: a new key while running");
     let lab = Lab::start(LabOptions::default())?;

@@ -28,6 +28,7 @@ fn seen(backend: Backend, advertised: &[&str], login: LoginState) -> TailnetView
             backend,
             prefs,
             health: vec![],
+            login_error: None,
         },
         login,
         refused: None,
