@@ -10,6 +10,8 @@
 mod answer;
 mod attempt;
 mod cache;
+#[cfg(test)]
+mod fixtures;
 mod flight;
 mod generation;
 mod health;
