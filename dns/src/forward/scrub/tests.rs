@@ -217,12 +217,12 @@ fn aliases_without_end_are_unusable() {
         records
     };
     assert_eq!(
-        try_scrub(&asked, ResponseCode::NoError, chain(MAX_LINKS), vec![]),
+        try_scrub(&asked, ResponseCode::NoError, chain(MAX_LINKS + 1), vec![]),
         Err(Unusable::AliasLoop)
     );
     assert_eq!(
-        scrubbed(&asked, ResponseCode::NoError, chain(MAX_LINKS - 1), vec![]).links,
-        MAX_LINKS - 1
+        scrubbed(&asked, ResponseCode::NoError, chain(MAX_LINKS), vec![]).links,
+        MAX_LINKS
     );
 }
 
