@@ -32,10 +32,12 @@ fn the_reply_matches_whatever_the_case_of_its_question() {
     ));
 }
 
+type Change = Box<dyn FnOnce(&mut Message)>;
+
 #[test]
 fn anything_else_is_ignored() {
     let other = |n: &str, t| vec![Query::query(name(n), t)];
-    let cases: Vec<(&str, Box<dyn FnOnce(&mut Message)>)> = vec![
+    let cases: Vec<(&str, Change)> = vec![
         ("another id", Box::new(|m| m.metadata.id = ID + 1)),
         (
             "a query",
