@@ -286,6 +286,19 @@ async fn c114_forged_replies_are_ignored() {
 }
 
 #[tokio::test]
+async fn a_flood_of_forged_replies_moves_the_query_to_tcp() {
+    let u1 = MockUpstream::start(loopback(11), Behaviour::Flood(200, FIRST))
+        .await
+        .unwrap();
+    let forwarder = forwarder(&[u1.address()]);
+    assert_eq!(
+        addresses(&ask(&forwarder, "flood.corp.example.com.").await.0.unwrap()),
+        [FIRST]
+    );
+    assert!(u1.seen().last().unwrap().tcp);
+}
+
+#[tokio::test]
 async fn c114_replies_from_another_port_are_not_even_seen() {
     let u1 = MockUpstream::start(loopback(11), Behaviour::Silent)
         .await

@@ -33,6 +33,8 @@ pub enum Behaviour {
     /// Over UDP a reply with a wrong id, one with a wrong question, one with an A record of
     /// 203.0.113.66 each, then the right one.
     ForgeriesFirst(Ipv4Addr),
+    /// Over UDP this many replies with a wrong id and never the right one; over TCP the right one.
+    Flood(usize, Ipv4Addr),
     /// Over UDP TC and no records; over TCP this many A records.
     TooBigForUdp(usize),
     /// This many A records over UDP whatever size was asked for, no OPT.
@@ -276,7 +278,14 @@ async fn react(behaviour: &Behaviour, query: &Message, tcp: bool) -> Vec<Vec<u8>
                 encode(&fixture(query, address)),
             ]
         }
-        Behaviour::ForgeriesFirst(address) => one(fixture(query, address)),
+        Behaviour::Flood(count, _) if !tcp => {
+            let mut forged = fixture(query, Ipv4Addr::new(203, 0, 113, 66));
+            forged.metadata.id ^= 0x5555;
+            vec![encode(&forged); count]
+        }
+        Behaviour::ForgeriesFirst(address) | Behaviour::Flood(_, address) => {
+            one(fixture(query, address))
+        }
         Behaviour::TooBigForUdp(_) if !tcp => {
             let mut reply = reply_to(query);
             reply.metadata.truncation = true;

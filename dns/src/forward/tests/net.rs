@@ -24,6 +24,8 @@ pub(super) enum Play {
     After(u64, Reply),
     /// Is a forwarder that asks us the same question.
     Loop,
+    /// Our own code panics.
+    Panic,
 }
 
 #[derive(Clone)]
@@ -165,7 +167,7 @@ impl Transport for Net {
 
     async fn ask_over_tcp(&self, upstream: SocketAddr, query: Vec<u8>) -> io::Result<Vec<u8>> {
         match self.take_in(upstream, true, &query) {
-            (Play::Silent | Play::Loop, _) => std::future::pending().await,
+            (Play::Silent | Play::Loop | Play::Panic, _) => std::future::pending().await,
             (Play::Closed, _) => Err(refused()),
             (Play::After(milliseconds, reply), query) => {
                 tokio::time::sleep(Duration::from_millis(milliseconds)).await;
@@ -185,6 +187,7 @@ impl Channel for FakeChannel {
                 lock(&self.pending).push_back((due, reply.to_query(&query)));
             }
             (Play::Loop, _) => *lock(&self.looped) = true,
+            (Play::Panic, _) => panic!("as the test wants"),
         }
         self.news.notify_one();
         Ok(())

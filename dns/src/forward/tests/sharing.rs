@@ -128,3 +128,19 @@ async fn shutting_down_waits_for_queries_and_then_gives_them_up() {
     assert_eq!((result, drained), ((Err(Failure::GivenUp), 110), false));
     assert_eq!(net.open_channels(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_one_query_is_a_failure_of_that_query_alone() {
+    let net = Net::new();
+    net.udp(u1(), Play::Panic);
+    let forwarder = forwarder(&net, &[u1()]);
+    let question = www();
+    let crowd = join_all((0..3).map(|_| timed(&forwarder, &question))).await;
+    assert_eq!(crowd, vec![(Err(Failure::GivenUp), 0); 3]);
+    assert_eq!(forwarder.in_flight(), 0);
+    net.udp(u1(), answer(1, 1));
+    assert_eq!(
+        addresses(&timed(&forwarder, &question).await.0.unwrap()),
+        [1]
+    );
+}
