@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handler::{Handler, Outcome};
 use super::packet::{self, Received};
-use crate::forwarding::{Resolve, Transport};
+use crate::forwarding::{ClientTransport, Resolve};
 use crate::tasks::Tasks;
 
 /// Far above any query; a longer datagram is cut, and so FORMERR.
@@ -79,12 +79,16 @@ impl<R: Resolve> Udp<R> {
     }
 
     async fn handle(&self, message: &[u8], received: Received) {
-        let Received { len: _, peer, local } = received;
+        let Received {
+            len: _,
+            peer,
+            local,
+        } = received;
         if peer.port() == 0 {
             self.handler.metrics().dropped_malformed();
             return;
         }
-        match self.handler.start(message, Transport::Udp) {
+        match self.handler.start(message, ClientTransport::Udp) {
             Outcome::Silence => {}
             Outcome::Reply(octets) => {
                 let sent = packet::send(&self.socket, &octets, peer, local).await;
@@ -117,5 +121,11 @@ fn note<R: Resolve>(handler: &Handler<R>, peer: SocketAddr, sent: io::Result<()>
 /// Errors that mean the socket itself is no good.
 fn is_fatal(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
-    matches!(errno, Some(Errno::EBADF | Errno::ENOTSOCK | Errno::EINVAL | Errno::EFAULT))
+    matches!(
+        errno,
+        Some(Errno::EBADF | Errno::ENOTSOCK | Errno::EINVAL | Errno::EFAULT)
+    )
 }
+
+#[cfg(test)]
+mod tests;
