@@ -34,7 +34,8 @@ pub(super) fn control_buffer() -> Vec<u8> {
     nix::cmsg_space!(in_pktinfo, in6_pktinfo)
 }
 
-/// Receives one datagram, if one is there; a longer one is cut to the buffer.
+/// Receives one datagram, if one is there as far as the runtime knows; a longer one is cut to the
+/// buffer.
 ///
 /// # Errors
 /// `WouldBlock` when there is none; else what the kernel says.
@@ -43,49 +44,59 @@ pub(super) fn receive(
     buffer: &mut [u8],
     control: &mut [u8],
 ) -> io::Result<Received> {
-    socket.try_io(Interest::READABLE, || {
-        let mut parts = [IoSliceMut::new(buffer)];
-        let message = recvmsg::<SockaddrStorage>(
-            socket.as_raw_fd(),
-            &mut parts,
-            Some(control),
-            MsgFlags::empty(),
-        )?;
-        let peer = message
-            .address
-            .as_ref()
-            .and_then(socket_addr)
-            .ok_or(io::ErrorKind::InvalidData)?;
-        let mut local = Local::Bound;
-        for control in message.cmsgs()? {
-            match control {
-                ControlMessageOwned::Ipv4PacketInfo(info) => {
-                    // The interface is left to routing: paths may be asymmetric.
-                    local = Local::V4(in_pktinfo {
-                        ipi_ifindex: 0,
-                        ..info
-                    });
-                }
-                ControlMessageOwned::Ipv6PacketInfo(info) => {
-                    let address = Ipv6Addr::from(info.ipi6_addr.s6_addr);
-                    let ipi6_ifindex = if address.is_unicast_link_local() {
-                        info.ipi6_ifindex
-                    } else {
-                        0
-                    };
-                    local = Local::V6(in6_pktinfo {
-                        ipi6_ifindex,
-                        ..info
-                    });
-                }
-                _ => {}
+    socket.try_io(Interest::READABLE, || receive_now(socket, buffer, control))
+}
+
+/// As [`receive`], but asks the kernel: the runtime learns of datagrams a little later.
+///
+/// # Errors
+/// As [`receive`].
+pub(super) fn receive_now(
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+    control: &mut [u8],
+) -> io::Result<Received> {
+    let mut parts = [IoSliceMut::new(buffer)];
+    let message = recvmsg::<SockaddrStorage>(
+        socket.as_raw_fd(),
+        &mut parts,
+        Some(control),
+        MsgFlags::MSG_DONTWAIT,
+    )?;
+    let peer = message
+        .address
+        .as_ref()
+        .and_then(socket_addr)
+        .ok_or(io::ErrorKind::InvalidData)?;
+    let mut local = Local::Bound;
+    for control in message.cmsgs()? {
+        match control {
+            ControlMessageOwned::Ipv4PacketInfo(info) => {
+                // The interface is left to routing: paths may be asymmetric.
+                local = Local::V4(in_pktinfo {
+                    ipi_ifindex: 0,
+                    ..info
+                });
             }
+            ControlMessageOwned::Ipv6PacketInfo(info) => {
+                let address = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+                let ipi6_ifindex = if address.is_unicast_link_local() {
+                    info.ipi6_ifindex
+                } else {
+                    0
+                };
+                local = Local::V6(in6_pktinfo {
+                    ipi6_ifindex,
+                    ..info
+                });
+            }
+            _ => {}
         }
-        Ok(Received {
-            len: message.bytes,
-            peer,
-            local,
-        })
+    }
+    Ok(Received {
+        len: message.bytes,
+        peer,
+        local,
     })
 }
 

@@ -28,6 +28,8 @@ const LAST: usize = 4096;
 /// Pause after an error that should pass, lest a lasting one spins.
 const PAUSE: Duration = Duration::from_millis(10);
 
+type Receive = fn(&UdpSocket, &mut [u8], &mut [u8]) -> io::Result<Received>;
+
 /// What one loop needs.
 pub(super) struct Udp<R> {
     pub(super) socket: Arc<UdpSocket>,
@@ -51,18 +53,28 @@ impl<R: Resolve> Udp<R> {
                 () = stop.cancelled() => break,
                 ready = self.socket.readable() => ready?,
             }
-            if self.turn(BATCH, &mut buffer, &mut control).await? {
+            if self
+                .turn(BATCH, packet::receive, &mut buffer, &mut control)
+                .await?
+            {
                 tokio::task::yield_now().await;
             }
         }
-        self.turn(LAST, &mut buffer, &mut control).await?;
+        self.turn(LAST, packet::receive_now, &mut buffer, &mut control)
+            .await?;
         Ok(())
     }
 
     /// Handles up to `count` datagrams; true when there may be more.
-    async fn turn(&self, count: usize, buffer: &mut [u8], control: &mut [u8]) -> io::Result<bool> {
+    async fn turn(
+        &self,
+        count: usize,
+        receive: Receive,
+        buffer: &mut [u8],
+        control: &mut [u8],
+    ) -> io::Result<bool> {
         for _ in 0..count {
-            match packet::receive(&self.socket, buffer, control) {
+            match receive(&self.socket, buffer, control) {
                 Ok(received) => {
                     let message = buffer.get(..received.len).unwrap_or_default();
                     self.handle(message, received).await;
