@@ -10,7 +10,7 @@ use crate::message::{Ask, ask, decode, extended_errors, hickory, line};
 
 const NODATA_OF_E: &str = "NOERROR aa ra: / [E 5 SOA E 5]";
 
-fn upstream_gives(query: &Ask, result: Result<Forwarded, Failure>) -> String {
+fn upstream_gives(query: &Ask, result: &Result<Forwarded, Failure>) -> String {
     let mut asked = 0;
     let reply = w0().forward(query, |_| {
         asked += 1;
@@ -33,7 +33,7 @@ fn rule_44_an_override_is_answered_locally_and_its_missing_family_too() {
 #[test]
 fn rule_45_other_types_of_an_override_are_forwarded() {
     for qtype in [TXT, HTTPS, 64, 15, SOA, NS, CNAME, DS, UNKNOWN] {
-        let reply = upstream_gives(&ask("svc.E", qtype), Ok(forwarded(vec![])));
+        let reply = upstream_gives(&ask("svc.E", qtype), &Ok(forwarded(vec![])));
         assert_eq!(reply, "NOERROR ra:", "type {qtype}");
     }
 }
@@ -42,7 +42,7 @@ fn rule_45_other_types_of_an_override_are_forwarded() {
 fn rule_46_all_other_names_of_an_extra_zone_are_forwarded() {
     for text in ["E", "fwd.E", "x.svc.E", "y.x.svc.E", "*.E"] {
         for qtype in [A, AAAA, TXT, ANY] {
-            let reply = upstream_gives(&ask(text, qtype), Ok(forwarded(vec![])));
+            let reply = upstream_gives(&ask(text, qtype), &Ok(forwarded(vec![])));
             assert_eq!(reply, "NOERROR ra:", "{text} type {qtype}");
         }
     }
@@ -80,7 +80,7 @@ fn rule_48_a_truncated_answer_is_tc_over_udp_and_servfail_over_tcp() {
         truncated: true,
         ..forwarded(vec![a("fwd.E", "198.51.100.7")])
     };
-    let reply = upstream_gives(&ask("fwd.E", A), Ok(cut.clone()));
+    let reply = upstream_gives(&ask("fwd.E", A), &Ok(cut.clone()));
     assert_eq!(reply, "NOERROR tc ra: [fwd.E 20 A 198.51.100.7]");
     let reply = w0().reply(&ask("fwd.E", A), ClientTransport::Tcp, |_| Ok(cut.clone()));
     assert_eq!(line(&reply.octets), "SERVFAIL ra: ede 22");
@@ -104,7 +104,7 @@ fn rule_51_failures_are_servfail_with_the_reason() {
         (Failure::Overloaded, 0),
     ] {
         assert_eq!(
-            upstream_gives(&ask("fwd.E", A), Err(failure)),
+            upstream_gives(&ask("fwd.E", A), &Err(failure)),
             format!("SERVFAIL ra: ede {ede}")
         );
     }
@@ -116,7 +116,7 @@ fn rule_51_failures_are_servfail_with_the_reason() {
         [(9, "DNSKEY missing".to_owned())]
     );
     assert_eq!(
-        upstream_gives(&ask("fwd.E", A).plain(), Err(Failure::Timeout)),
+        upstream_gives(&ask("fwd.E", A).plain(), &Err(Failure::Timeout)),
         "SERVFAIL ra:"
     );
 }
@@ -142,7 +142,7 @@ fn rule_54_a_forwarded_answer_is_not_authoritative_and_carries_ad_as_given() {
         cname("fwd.E", "cdn.example.net"),
         a("cdn.example.net", "203.0.113.9"),
     ];
-    let reply = upstream_gives(&ask("fwd.E", A), Ok(forwarded(answer.clone())));
+    let reply = upstream_gives(&ask("fwd.E", A), &Ok(forwarded(answer.clone())));
     assert_eq!(
         reply,
         "NOERROR ra: [fwd.E 20 CNAME cdn.example.net.] [cdn.example.net. 20 A 203.0.113.9]"
@@ -151,7 +151,7 @@ fn rule_54_a_forwarded_answer_is_not_authoritative_and_carries_ad_as_given() {
         authentic_data: true,
         ..forwarded(answer)
     };
-    let reply = upstream_gives(&ask("fwd.E", A).with(|opt| opt.flags = 0x8000), Ok(signed));
+    let reply = upstream_gives(&ask("fwd.E", A).with(|opt| opt.flags = 0x8000), &Ok(signed));
     assert!(reply.starts_with("NOERROR ra ad:"), "{reply}");
     let negative = Forwarded {
         rcode: ResponseCode::NXDomain,
@@ -159,7 +159,7 @@ fn rule_54_a_forwarded_answer_is_not_authoritative_and_carries_ad_as_given() {
         ..forwarded(vec![])
     };
     assert_eq!(
-        upstream_gives(&ask("nx.E", A), Ok(negative)),
+        upstream_gives(&ask("nx.E", A), &Ok(negative)),
         "NXDOMAIN ra: / [E 10 SOA ns.E 10]"
     );
 }
@@ -217,7 +217,7 @@ fn rule_55_a_chain_that_enters_our_zone_is_continued_locally() {
             "NOERROR ra: [fwd.E 20 CNAME aliasout.Z] [aliasout.Z 30 CNAME host.example.org.]",
         ),
     ] {
-        assert_eq!(upstream_gives(&ask("fwd.E", A), Ok(enter(target))), rest);
+        assert_eq!(upstream_gives(&ask("fwd.E", A), &Ok(enter(target))), rest);
     }
     let reply = w1().forward(&ask("fwd.E", A), |_| Ok(enter("nope.Z")));
     assert_eq!(
@@ -249,7 +249,7 @@ fn rule_55_a_chain_may_come_back_once_more_to_upstreams() {
 #[test]
 fn rule_55_an_alias_of_upstream_into_an_override_is_not_rewritten() {
     let answer = vec![cname("fwd.E", "svc.E"), a("svc.E", "203.0.113.30")];
-    let reply = upstream_gives(&ask("fwd.E", A), Ok(forwarded(answer)));
+    let reply = upstream_gives(&ask("fwd.E", A), &Ok(forwarded(answer)));
     assert_eq!(
         reply,
         "NOERROR ra: [fwd.E 20 CNAME svc.E] [svc.E 20 A 203.0.113.30]"
@@ -263,7 +263,7 @@ fn rule_57_a_stale_answer_says_so() {
         ..forwarded(vec![a("fwd.E", "198.51.100.7")])
     };
     assert_eq!(
-        upstream_gives(&ask("fwd.E", A), Ok(stale)),
+        upstream_gives(&ask("fwd.E", A), &Ok(stale)),
         "NOERROR ra: [fwd.E 20 A 198.51.100.7] ede 3"
     );
 }
@@ -290,7 +290,7 @@ fn rule_69_any_gives_one_rrset_and_never_nothing_for_a_name_with_data() {
         ("six.E", ANY, "NOERROR aa ra: [six.E 30 AAAA 2001:db8::31]"),
     ]);
     assert_eq!(
-        upstream_gives(&ask("fwd.E", ANY), Ok(forwarded(vec![]))),
+        upstream_gives(&ask("fwd.E", ANY), &Ok(forwarded(vec![]))),
         "NOERROR ra:"
     );
 }
@@ -309,11 +309,11 @@ fn rule_70_ra_stands_for_extra_zones_and_cd_only_on_what_was_forwarded() {
     }
     let query = ask("fwd.E", A).bits(all_bits);
     assert_eq!(
-        upstream_gives(&query, Ok(forwarded(vec![]))),
+        upstream_gives(&query, &Ok(forwarded(vec![]))),
         "NOERROR ra cd:"
     );
     assert_eq!(
-        upstream_gives(&query, Err(Failure::Timeout)),
+        upstream_gives(&query, &Err(Failure::Timeout)),
         "SERVFAIL ra cd: ede 22"
     );
 }

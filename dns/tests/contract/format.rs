@@ -201,7 +201,8 @@ fn rule_65_a_message_that_is_no_single_question_is_formerr() {
     let soa = [&[0xc0, 12, 0, 6, 0, 1], [0; 4].as_slice(), &[0, 0]].concat();
     let q = question.as_slice();
     let formerr = "FORMERR:";
-    let cases: &[([u16; 4], &[&[u8]], &str)] = &[
+    type Case<'a> = ([u16; 4], &'a [&'a [u8]], &'a str);
+    let cases: &[Case<'_>] = &[
         ([0, 0, 0, 0], &[], formerr),
         ([0, 0, 0, 1], &[&opt], formerr),
         ([2, 0, 0, 0], &[q, q], formerr),
