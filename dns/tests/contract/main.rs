@@ -11,6 +11,8 @@ mod fixture;
 #[cfg(test)]
 mod format;
 #[cfg(test)]
+mod joint;
+#[cfg(test)]
 mod loopback;
 #[cfg(test)]
 mod message;
