@@ -22,11 +22,13 @@
 //! # }
 //! ```
 
+mod agent;
 pub mod lab;
 pub mod packages;
 pub mod peers;
 mod say;
 mod wait;
 
+pub use agent::agent_binary;
 pub use say::{Step, say};
 pub use wait::{Wait, wait_until};
