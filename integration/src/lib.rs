@@ -22,7 +22,7 @@
 //! # }
 //! ```
 
-pub mod agent;
+mod agent;
 pub mod lab;
 pub mod mount;
 pub mod packages;
@@ -30,5 +30,6 @@ pub mod peers;
 mod say;
 mod wait;
 
+pub use agent::agent_binary;
 pub use say::{Step, say};
 pub use wait::{Wait, wait_until};

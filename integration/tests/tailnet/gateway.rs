@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tsunaro_integration::agent;
+use tsunaro_integration::agent_binary;
 use tsunaro_integration::lab::{
     Cmd, EGRESS_TARGET, KeyOptions, LAN, LAN_HOST, LB_ADDRESS, LB_RANGE, Lab, Process, TailnetNode,
 };
@@ -66,7 +66,7 @@ impl<'a> Gateway<'a> {
         let hosts = Mount::new(mounts.join("hosts"), &[("hosts", &hosts("198.51.100.21"))])?;
         Mount::new(mounts.join("key"), &[("authkey", key)])?;
         let agent = node.spawn(
-            Cmd::new(agent::binary()?)
+            Cmd::new(agent_binary()?)
                 .args(["run", "--dns-listen", "0.0.0.0:53", "--http-listen", "127.0.0.1:9181"])
                 .arg("--config")
                 .arg(config.path("gateway.yaml"))
