@@ -69,9 +69,16 @@ impl World {
     /// What the config, the key file and the stage of life ask of tailscaled.
     pub(crate) fn desired(&self) -> Desired {
         let routes = self.config.routes.as_ref().map(|config| {
-            if self.withdrawing { Vec::new() } else { routes::wanted(config) }
+            if self.withdrawing {
+                Vec::new()
+            } else {
+                routes::wanted(config)
+            }
         });
-        Desired { routes, key: self.key.clone() }
+        Desired {
+            routes,
+            key: self.key.clone(),
+        }
     }
 
     /// Whether the config asks anything of tailscaled.
@@ -82,7 +89,12 @@ impl World {
     /// The next write to tailscaled; `now` is the time since the agent's start.
     pub(crate) fn plan(&mut self, now: Duration) -> Option<Action> {
         let desired = self.desired();
-        let Tailnet { observed, memory, lost, .. } = &mut self.tailnet;
+        let Tailnet {
+            observed,
+            memory,
+            lost,
+            ..
+        } = &mut self.tailnet;
         if lost.is_some() {
             return None;
         }
@@ -118,7 +130,12 @@ impl World {
     }
 
     /// Takes in the end of a write.
-    pub(crate) fn see_applied(&mut self, action: &Action, result: Result<Option<Prefs>, String>, now: Duration) {
+    pub(crate) fn see_applied(
+        &mut self,
+        action: &Action,
+        result: Result<Option<Prefs>, String>,
+        now: Duration,
+    ) {
         if let Action::LogIn(key) | Action::LogInAgain(key) = action
             && result.is_ok()
         {
@@ -150,7 +167,9 @@ impl World {
 
     /// True once nothing of ours is advertised, or nothing can be done about it any more.
     pub(crate) fn is_withdrawn(&self) -> bool {
-        let Some(observed) = &self.tailnet.observed else { return true };
+        let Some(observed) = &self.tailnet.observed else {
+            return true;
+        };
         self.config.routes.is_none()
             || self.tailnet.lost.is_some()
             || self.tailnet.refused.is_some()
@@ -160,19 +179,27 @@ impl World {
 
     /// Whether dynamic names are known to the snapshot being served.
     pub(crate) fn hosts_state(&self) -> HostsState {
-        self.built.as_ref().map_or(HostsState::Unread, |built| built.snapshot.hosts())
+        self.built
+            .as_ref()
+            .map_or(HostsState::Unread, |built| built.snapshot.hosts())
     }
 
     fn tailnet_view(&self) -> TailnetView {
         if !self.uses_tailscaled() {
             return TailnetView::NotConfigured;
         }
-        let Tailnet { lost, observed, memory, refused, status: _ } = &self.tailnet;
+        let Tailnet {
+            lost,
+            observed,
+            memory,
+            refused,
+            status: _,
+        } = &self.tailnet;
         match (lost, observed) {
             (Some(why), _) => TailnetView::Unreachable(why.clone()),
             (None, None) => TailnetView::Unseen,
             (None, Some(observed)) => TailnetView::Seen {
-                observed: observed.clone(),
+                observed: Box::new(observed.clone()),
                 login: plan::login_state(&self.desired(), observed, memory),
                 refused: refused.clone(),
             },

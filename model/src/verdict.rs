@@ -23,7 +23,7 @@ pub enum TailnetView {
     /// It answers.
     Seen {
         /// State, prefs, health.
-        observed: Observed,
+        observed: Box<Observed>,
         /// Where the login stands.
         login: LoginState,
         /// The last write that it refused, with the reason.
@@ -317,7 +317,11 @@ fn kernel_ready(facts: &Facts<'_>) -> Condition {
             "every kernel check that can be read passes",
         ),
         Some(first) => {
-            let rest: Vec<&str> = failed.iter().skip(1).map(|check| check.name.as_str()).collect();
+            let rest: Vec<&str> = failed
+                .iter()
+                .skip(1)
+                .map(|check| check.name.as_str())
+                .collect();
             let mut message = format!("{}: {}", first.name, first.message);
             if !rest.is_empty() {
                 message.push_str(&format!("; failing as well: {}", rest.join(", ")));
