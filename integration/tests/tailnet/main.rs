@@ -1,5 +1,6 @@
 //! The agent beside a real tailscaled on a real tailnet, as uid 65534 without capabilities.
 
+mod example;
 mod gateway;
 mod leaving;
 mod login;
