@@ -13,7 +13,7 @@ use crate::hosts_dir::{Edit, Stamp};
 use crate::observation::{Got, Observation};
 
 /// How long a reply may take: more than the agent's own budget.
-const REPLY: Duration = Duration::from_secs(4);
+pub(crate) const REPLY: Duration = Duration::from_secs(4);
 /// How long nothing must come where nothing may come.
 const SILENCE: Duration = Duration::from_secs(1);
 /// More than any idle time that a server should have.

@@ -29,6 +29,8 @@ pub(crate) struct Step {
     pub(crate) line: usize,
     /// What is asked and how, as written.
     pub(crate) text: String,
+    /// What is expected, as written.
+    pub(crate) expect_text: String,
     /// Another setup than the case's, for configs that are only checked.
     pub(crate) setup: Option<Setup>,
     pub(crate) action: Action,
@@ -89,6 +91,7 @@ fn row(cases: &mut Vec<Case>, line: usize, text: &str) -> Result<()> {
     let mut step = Step {
         line,
         text: [*ask, *how].join(" ").trim_end_matches(" -").to_owned(),
+        expect_text: (*expect).to_owned(),
         setup: None,
         expect: expect::parse(expect, &action)?,
         action,

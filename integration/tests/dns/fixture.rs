@@ -104,7 +104,7 @@ pub(crate) fn config(setup: &Setup, upstreams: &[SocketAddr]) -> String {
     if setup.base == Base::Wildcard {
         line(&mut text, "  wildcardAddress: 192.0.2.200");
     }
-    let records = records(setup);
+    let records = static_records(setup);
     if !records.is_empty() {
         line(&mut text, "  staticRecords:");
     }
@@ -130,7 +130,8 @@ pub(crate) fn config(setup: &Setup, upstreams: &[SocketAddr]) -> String {
     text
 }
 
-fn records(setup: &Setup) -> Vec<Static> {
+/// The static records of a setup, relative to the zone.
+pub(crate) fn static_records(setup: &Setup) -> Vec<Static> {
     let mut records = Vec::new();
     if setup.base != Base::Bare {
         records.extend(STATIC.iter().map(|(name, value)| Static {

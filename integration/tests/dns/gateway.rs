@@ -4,17 +4,18 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use tsunaro_integration::lab::{Process, Signal};
 use tsunaro_integration::peers::Peers;
-use tsunaro_integration::wire::{Behaviour, Query, Upstream, free_port, udp};
+use tsunaro_integration::wire::{Behaviour, Upstream, free_port};
 use tsunaro_integration::{Wait, agent_binary, spawn_local};
 
 use crate::fixture::{self, U1_ADDRESS, U2_ADDRESS};
 use crate::hosts_dir::{Edit, HostsDir, Stamp};
 use crate::http::{self, HttpSeen};
 use crate::observation::CheckSeen;
+use crate::reference;
 use crate::setup::{Bind, Front, HostsKind, Peer, Setup};
 use crate::text::ZONE;
 
@@ -23,15 +24,26 @@ const START: Duration = Duration::from_secs(20);
 /// Another process may take a port between its choice and its use.
 const START_ATTEMPTS: u32 = 3;
 
-/// A running agent with all that belongs to a setup. Dropping it ends everything.
+/// What answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Engine {
+    /// The agent.
+    Agent,
+    /// CoreDNS with the nearest config that it has.
+    CoreDns,
+    /// NSD with a zone file of the same names.
+    Nsd,
+}
+
+/// A running agent, or what it is compared with, with all that belongs to a setup. Dropping it ends everything.
 pub(crate) struct Gateway {
-    agent: Process,
+    server: Process,
     dns: SocketAddr,
     http: SocketAddr,
     upstreams: Vec<Upstream>,
     hosts: HostsDir,
     coredns: Option<(Process, SocketAddr)>,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 /// An address of 127/8 that other runs of these tests do not use at the same time.
@@ -41,17 +53,17 @@ pub(crate) fn own_loopback() -> IpAddr {
 }
 
 impl Gateway {
-    pub(crate) fn start(setup: &Setup) -> Result<Self> {
+    pub(crate) fn start(setup: &Setup, engine: Engine) -> Result<Self> {
         let mut attempt = 1;
         loop {
-            match Self::try_start(setup) {
+            match Self::try_start(setup, engine) {
                 Err(error) if attempt < START_ATTEMPTS && format!("{error:#}").contains("in use") => attempt += 1,
                 result => return result,
             }
         }
     }
 
-    fn try_start(setup: &Setup) -> Result<Self> {
+    fn try_start(setup: &Setup, engine: Engine) -> Result<Self> {
         let ip = own_loopback();
         let listen_ip = match setup.bind {
             Bind::One => ip,
@@ -78,21 +90,30 @@ impl Gateway {
             upstreams.push(upstream);
         }
         let hosts = HostsDir::lay(&dir.path().join("mount"), fixture::hosts(setup.hosts))?;
-        let config = dir.path().join("gateway.yaml");
-        std::fs::write(&config, fixture::config(setup, &addresses))?;
-        let agent = spawn_local(&agent_binary()?, run_args(&config, dns, http), &dir.path().join("agent.log"))?;
+        let server = match engine {
+            Engine::Agent => {
+                let config = dir.path().join("gateway.yaml");
+                std::fs::write(&config, fixture::config(setup, &addresses))?;
+                spawn_local(&agent_binary()?, run_args(&config, dns, http), &dir.path().join("agent.log"))?
+            }
+            Engine::CoreDns => reference::coredns(setup, dir.path(), dns, &addresses)?,
+            Engine::Nsd => reference::nsd(setup, dir.path(), dns)?,
+        };
         let mut gateway = Self {
-            agent,
+            server,
             dns,
             http,
             upstreams,
             hosts,
             coredns: None,
-            _dir: dir,
+            dir,
         };
-        gateway.wait_until_it_serves(setup.hosts)?;
+        match engine {
+            Engine::Agent => gateway.wait_until_it_serves(setup.hosts)?,
+            Engine::CoreDns | Engine::Nsd => reference::wait_until_it_serves(&gateway.server, dns)?,
+        }
         if setup.front == Front::CoreDns {
-            gateway.coredns = Some(start_coredns(gateway._dir.path(), ip, dns)?);
+            gateway.coredns = Some(start_coredns(gateway.dir.path(), ip, dns)?);
         }
         Ok(gateway)
     }
@@ -101,9 +122,9 @@ impl Gateway {
         let wanted = if hosts == HostsKind::Missing { 503 } else { 200 };
         Wait::new("the agent to serve", START)
             .every(Duration::from_millis(10))
-            .logs([self.agent.log_path().to_owned()])
+            .logs([self.server.log_path().to_owned()])
             .until(|| {
-                if let Some(status) = self.agent.try_wait()? {
+                if let Some(status) = self.server.try_wait()? {
                     return Ok(Some(Some(status)));
                 }
                 match self.get("/readyz")? {
@@ -111,7 +132,7 @@ impl Gateway {
                     other => bail!("{other:?}"),
                 }
             })?
-            .map_or(Ok(()), |status| bail!("the agent has ended: {status}: {}", self.agent.log()))
+            .map_or(Ok(()), |status| bail!("the agent has ended: {status}: {}", self.server.log()))
     }
 
     /// Where the agent answers DNS.
@@ -146,7 +167,7 @@ impl Gateway {
         };
         let start = format!("tsunaro_agent_{name} ");
         let value = body.lines().find_map(|line| line.strip_prefix(&start));
-        let value = value.with_context(|| format!("no metric {name}in /metrics:\n{body}", name = start))?;
+        let value = value.with_context(|| format!("no metric {name} in /metrics:\n{body}"))?;
         Ok(value.trim().parse()?)
     }
 
@@ -155,12 +176,12 @@ impl Gateway {
     }
 
     pub(crate) fn terminate(&self) -> Result<()> {
-        self.agent.kill(Signal::SIGTERM)
+        self.server.kill(Signal::SIGTERM)
     }
 
     /// The exit code, once it has ended; of a death by signal, an error.
     pub(crate) fn exit_code(&self) -> Result<Option<i32>> {
-        match self.agent.try_wait()? {
+        match self.server.try_wait()? {
             None => Ok(None),
             Some(status) => Ok(Some(status.code().with_context(|| format!("{status}"))?)),
         }
@@ -168,7 +189,7 @@ impl Gateway {
 
     /// The end of the agent's log, for a report.
     pub(crate) fn log_tail(&self) -> String {
-        let log = self.agent.log();
+        let log = self.server.log();
         let lines: Vec<&str> = log.lines().collect();
         lines.iter().skip(lines.len().saturating_sub(12)).map(|line| format!("    | {line}\n")).collect()
     }
@@ -200,11 +221,7 @@ fn start_coredns(dir: &Path, ip: IpAddr, agent: SocketAddr) -> Result<(Process, 
     let args: [PathBuf; 2] = ["-conf".into(), corefile];
     let process = spawn_local(&coredns, args, &dir.join("coredns.log"))?;
     // A name that it refuses by itself, so that the agent sees nothing of this.
-    let probe = Query::new("example.org.", "A")?.encode(1)?;
-    Wait::new("CoreDNS to serve", START).logs([process.log_path().to_owned()]).until(|| {
-        ensure!(process.is_running(), "CoreDNS has ended");
-        Ok(udp(address, &probe, Duration::from_millis(200))?.map(drop))
-    })?;
+    reference::wait_for_reply(&process, address, "example.org.")?;
     Ok((process, address))
 }
 

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::data::Case;
 use crate::expect::Expectation;
-use crate::gateway::Gateway;
+use crate::gateway::{Engine, Gateway};
 use crate::runner;
 
 /// Agents that run at the same time; most of them only wait.
@@ -40,8 +41,20 @@ impl Phase {
     }
 }
 
+/// The groups that run; to be joined, so that nothing of them outlives the results.
+pub(crate) struct Running(Option<JoinHandle<()>>);
+
+impl Running {
+    pub(crate) fn join(self) {
+        if let Some(thread) = self.0 {
+            // A panic there has failed the cases that it hit.
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Starts what the arguments select, and gives a test for each case.
-pub(crate) fn start(args: &Arguments, cases: Vec<Case>) -> Vec<Trial> {
+pub(crate) fn start(args: &Arguments, cases: Vec<Case>) -> (Vec<Trial>, Running) {
     let mut trials = Vec::new();
     let mut jobs: BTreeMap<(Phase, String), Job> = BTreeMap::new();
     for case in cases {
@@ -55,10 +68,8 @@ pub(crate) fn start(args: &Arguments, cases: Vec<Case>) -> Vec<Trial> {
             jobs.entry(key).or_insert_with(|| Job { cases: Vec::new() }).cases.push((case, sender));
         }
     }
-    if !jobs.is_empty() {
-        std::thread::spawn(move || run_phases(jobs));
-    }
-    trials
+    let thread = (!jobs.is_empty()).then(|| std::thread::spawn(move || run_phases(jobs)));
+    (trials, Running(thread))
 }
 
 fn result(receiver: &Receiver<Result<(), String>>) -> Result<(), Failed> {
@@ -96,7 +107,7 @@ fn run(job: Job) {
     let needs_agent = job.cases.iter().any(|(case, _)| !case.only_checks());
     let setup = job.cases.first().map(|(case, _)| case.setup.clone());
     let started = match setup {
-        Some(setup) if needs_agent => Gateway::start(&setup).map(Some),
+        Some(setup) if needs_agent => Gateway::start(&setup, Engine::Agent).map(Some),
         _ => Ok(None),
     };
     match started {

@@ -8,7 +8,7 @@ use tsunaro_integration::wire::{Record, Reply};
 use crate::expect::{Expectation, HttpIs, MetricIs, Saved, rcode_name};
 use crate::http::HttpSeen;
 use crate::observation::{Got, Memory, Observation};
-use crate::text::{Bound, Pattern};
+use crate::text::{Bound, Pattern, shorten};
 
 const TYPE_SOA: u16 = 6;
 const OPTION_COOKIE: u16 = 10;
@@ -306,4 +306,47 @@ pub(crate) fn describe(reply: &Reply) -> String {
         text.push_str(&format!("; OPT size {} version {} flags {:#x} options {:?}", opt.size, opt.version, opt.flags, opt.options));
     }
     text
+}
+
+/// A reply in short, the same whenever the server says the same: no TTLs of
+/// answers, sets sorted, the zones as Z and E.
+pub(crate) fn brief(reply: &Reply) -> String {
+    let mut text = rcode_name(reply.rcode);
+    for (name, mask) in [("aa", 0x400), ("tc", 0x200), ("ra", 0x80), ("ad", 0x20), ("cd", 0x10)] {
+        if reply.has(mask) {
+            text.push(' ');
+            text.push_str(name);
+        }
+    }
+    for (section, records) in [("answer", &reply.answer), ("authority", &reply.authority), ("additional", &reply.additional)] {
+        if records.is_empty() {
+            continue;
+        }
+        let mut texts: Vec<String> = records.iter().map(|record| brief_record(section, record)).collect();
+        texts.sort();
+        let list = if texts.len() > 4 { format!("{} records", records.len()) } else { texts.join(", ") };
+        text.push_str(&format!("; {section} {list}"));
+    }
+    let options: Vec<String> = reply.opt.iter().flat_map(|opt| &opt.options).map(|(code, _)| code.to_string()).collect();
+    if !options.is_empty() {
+        text.push_str(&format!("; EDNS options {}", options.join(", ")));
+    }
+    if let Some(opt) = reply.opt.as_ref().filter(|opt| opt.size != 1232 || opt.version != 0) {
+        text.push_str(&format!("; OPT size {} version {}", opt.size, opt.version));
+    }
+    if reply.opt.is_none() {
+        text.push_str("; no OPT");
+    }
+    text
+}
+
+fn brief_record(section: &str, record: &Record) -> String {
+    if record.rtype == TYPE_SOA {
+        let of = format!("SOA of {}", shorten(&record.owner));
+        return if section == "authority" { format!("{of} TTL {}", record.ttl) } else { of };
+    }
+    if section == "answer" {
+        return shorten(&record.typed());
+    }
+    format!("{} {}", shorten(&record.owner), shorten(&record.typed()))
 }

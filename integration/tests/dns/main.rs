@@ -7,19 +7,22 @@
 
 mod action;
 mod asking;
+mod cross_check;
 mod data;
+mod differences;
 mod expect;
 mod fixture;
 mod gateway;
 mod hosts_dir;
 mod http;
-mod judge;
 mod jobs;
+mod judge;
 mod observation;
+mod own;
+mod reference;
 mod runner;
 mod setup;
 mod text;
-mod own;
 
 use std::process::ExitCode;
 
@@ -28,12 +31,19 @@ use libtest_mimic::{Arguments, Trial};
 fn main() -> ExitCode {
     let args = Arguments::from_args();
     let mut trials = own::trials();
-    match data::cases() {
-        Ok(cases) => trials.extend(jobs::start(&args, cases)),
+    let cases = match data::cases() {
+        Ok(cases) => cases,
         Err(error) => {
             let text = format!("{error:#}");
             trials.push(Trial::test("the table of cases is understood", move || Err(text.into())));
+            Vec::new()
         }
-    }
-    libtest_mimic::run(&args, trials).exit_code()
+    };
+    trials.extend(differences::trials(&cases));
+    trials.push(Trial::test("dig and kdig read the same answers", cross_check::run));
+    let (of_cases, running) = jobs::start(&args, cases);
+    trials.extend(of_cases);
+    let conclusion = libtest_mimic::run(&args, trials);
+    running.join();
+    conclusion.exit_code()
 }

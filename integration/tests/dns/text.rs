@@ -23,6 +23,11 @@ pub(crate) fn expand(word: &str) -> String {
     word.to_owned()
 }
 
+/// The zones in a text as `Z` and `E` again.
+pub(crate) fn shorten(text: &str) -> String {
+    text.replace(ZONE, "Z").replace(EXTRA, "E")
+}
+
 /// Reads `2s` or `250ms`.
 pub(crate) fn duration(text: &str) -> Result<Duration> {
     let parsed = match text.strip_suffix("ms") {
