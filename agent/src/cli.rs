@@ -46,14 +46,24 @@ pub(crate) struct RunArgs {
     pub(crate) files: FileArgs,
     /// Where to serve DNS over UDP and TCP; repeatable. Default: listen.dns of the config, else
     /// [::]:53, or 0.0.0.0:53 on hosts without IPv6.
-    #[arg(long, env = "TSUNARO_DNS_LISTEN", value_name = "ADDRESS:PORT", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "TSUNARO_DNS_LISTEN",
+        value_name = "ADDRESS:PORT",
+        value_delimiter = ','
+    )]
     pub(crate) dns_listen: Vec<SocketAddr>,
     /// Where to serve probes, status and metrics. Default: listen.http of the config, else port
     /// 9181 on the same address.
     #[arg(long, env = "TSUNARO_HTTP_LISTEN", value_name = "ADDRESS:PORT")]
     pub(crate) http_listen: Option<SocketAddr>,
     /// tailscaled's LocalAPI socket.
-    #[arg(long, env = "TSUNARO_TAILSCALED_SOCKET", value_name = "FILE", default_value = "/run/tailscale/tailscaled.sock")]
+    #[arg(
+        long,
+        env = "TSUNARO_TAILSCALED_SOCKET",
+        value_name = "FILE",
+        default_value = "/run/tailscale/tailscaled.sock"
+    )]
     pub(crate) tailscaled_socket: PathBuf,
     /// Form of the log.
     #[arg(long, env = "TSUNARO_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
@@ -87,12 +97,16 @@ pub(crate) enum LogFormat {
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text.get(digits.len()..).unwrap_or_default();
-    let number: u64 = digits.parse().map_err(|_| format!("\"{text}\" is no time; write it like 5s, 500ms or 2m"))?;
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("\"{text}\" is no time; write it like 5s, 500ms or 2m"))?;
     match unit {
         "ms" => Ok(Duration::from_millis(number)),
         "s" => Ok(Duration::from_secs(number)),
         "m" => Ok(Duration::from_secs(number.saturating_mul(60))),
-        _ => Err(format!("\"{text}\" has no unit that is known; write it like 5s, 500ms or 2m")),
+        _ => Err(format!(
+            "\"{text}\" has no unit that is known; write it like 5s, 500ms or 2m"
+        )),
     }
 }
 

@@ -18,7 +18,10 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Run(args) => {
             logging::init(args.log_format);
-            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .enable_all()
+                .build()
+                .context("no runtime")?;
             runtime.block_on(run::run(args))
         }
         Command::Check(args) => check::check(&args),

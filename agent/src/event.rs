@@ -38,6 +38,8 @@ pub(crate) enum TailnetSeen {
         /// Its preferences.
         prefs: Box<Prefs>,
     },
+    /// The control server refused a login, for this reason.
+    LoginRefused(String),
     /// It cannot be reached, with the fix.
     Lost(String),
 }

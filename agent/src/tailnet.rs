@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt};
+use futures::StreamExt;
 use tokio::sync::mpsc;
-use tsunaro_localapi::{Error, LocalApi};
+use tsunaro_localapi::{Error, IpnEvent, LocalApi};
 
 use crate::event::{Event, TailnetSeen};
 use crate::tasks::Delays;
@@ -54,28 +54,43 @@ async fn follow(api: &LocalApi, events: &mpsc::Sender<Event>, delays: &mut Delay
             return stop;
         }
         delays.reset();
-        tokio::select! {
-            message = bus.next() => match message {
-                None => return Stop::Daemon("tailscaled ended the connection; it is awaited".to_owned()),
-                Some(Err(error)) => return error.into(),
-                Some(Ok(_)) => {
-                    tokio::time::sleep(SETTLE).await;
-                    while let Some(more) = bus.next().now_or_never() {
-                        match more {
-                            None => return Stop::Daemon("tailscaled ended the connection; it is awaited".to_owned()),
-                            Some(Err(error)) => return error.into(),
-                            Some(Ok(_)) => {}
-                        }
-                    }
-                }
-            },
-            () = tokio::time::sleep(REREAD) => {}
+        let first = tokio::select! {
+            message = bus.next() => message,
+            () = tokio::time::sleep(REREAD) => continue,
+        };
+        let mut message = Some(first);
+        while let Some(now) = message {
+            if let Err(stop) = hear(now, events).await {
+                return stop;
+            }
+            message = tokio::time::timeout(SETTLE, bus.next()).await.ok();
         }
+    }
+}
+
+/// One message of the bus. All but refusals are hints: the state is read whole.
+async fn hear(
+    message: Option<Result<IpnEvent, Error>>,
+    events: &mpsc::Sender<Event>,
+) -> Result<(), Stop> {
+    match message {
+        None => Err(Stop::Daemon(
+            "tailscaled ended the connection; it is awaited".to_owned(),
+        )),
+        Some(Err(error)) => Err(error.into()),
+        Some(Ok(IpnEvent::ErrorMessage(why))) => {
+            let refused = Event::Tailnet(TailnetSeen::LoginRefused(why));
+            events.send(refused).await.map_err(|_| Stop::MainLoopGone)
+        }
+        Some(Ok(_)) => Ok(()),
     }
 }
 
 async fn read(api: &LocalApi, events: &mpsc::Sender<Event>) -> Result<(), Stop> {
     let status = Box::new(api.status().await?);
     let prefs = Box::new(api.prefs().await?);
-    events.send(Event::Tailnet(TailnetSeen::Read { status, prefs })).await.map_err(|_| Stop::MainLoopGone)
+    events
+        .send(Event::Tailnet(TailnetSeen::Read { status, prefs }))
+        .await
+        .map_err(|_| Stop::MainLoopGone)
 }

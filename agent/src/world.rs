@@ -11,7 +11,7 @@ use tsunaro_model::kernel::KernelView;
 use tsunaro_model::plan::{self, Action, Desired, LoginMemory, Observed};
 use tsunaro_model::report::{Condition, Phase};
 use tsunaro_model::routes;
-use tsunaro_model::tailnet::{AuthKey, DaemonStatus, Prefs};
+use tsunaro_model::tailnet::{AuthKey, Backend, DaemonStatus, Prefs};
 use tsunaro_model::verdict::TailnetView;
 use tsunaro_model::zone::HostsState;
 
@@ -69,9 +69,16 @@ impl World {
     /// What the config, the key file and the stage of life ask of tailscaled.
     pub(crate) fn desired(&self) -> Desired {
         let routes = self.config.routes.as_ref().map(|config| {
-            if self.withdrawing { Vec::new() } else { routes::wanted(config) }
+            if self.withdrawing {
+                Vec::new()
+            } else {
+                routes::wanted(config)
+            }
         });
-        Desired { routes, key: self.key.clone() }
+        Desired {
+            routes,
+            key: self.key.clone(),
+        }
     }
 
     /// Whether the config asks anything of tailscaled.
@@ -82,7 +89,12 @@ impl World {
     /// The next write to tailscaled; `now` is the time since the agent's start.
     pub(crate) fn plan(&mut self, now: Duration) -> Option<Action> {
         let desired = self.desired();
-        let Tailnet { observed, memory, lost, .. } = &mut self.tailnet;
+        let Tailnet {
+            observed,
+            memory,
+            lost,
+            ..
+        } = &mut self.tailnet;
         if lost.is_some() {
             return None;
         }
@@ -95,9 +107,21 @@ impl World {
     pub(crate) fn see_tailnet(&mut self, seen: TailnetSeen) {
         match seen {
             TailnetSeen::Lost(why) => self.tailnet.lost = Some(why),
+            TailnetSeen::LoginRefused(why) => {
+                if let Some(observed) = &mut self.tailnet.observed {
+                    observed.login_error = Some(why);
+                }
+            }
             TailnetSeen::Read { status, prefs } => {
-                let observed =
-                    Observed { backend: status.backend, prefs: *prefs, health: status.health.clone() };
+                let before = self.tailnet.observed.take();
+                let observed = Observed {
+                    backend: status.backend,
+                    prefs: *prefs,
+                    health: status.health.clone(),
+                    login_error: before
+                        .and_then(|before| before.login_error)
+                        .filter(|_| status.backend == Backend::NeedsLogin),
+                };
                 self.tailnet.lost = None;
                 self.tailnet.observed = Some(observed);
                 self.tailnet.status = Some(*status);
@@ -106,11 +130,19 @@ impl World {
     }
 
     /// Takes in the end of a write.
-    pub(crate) fn see_applied(&mut self, action: &Action, result: Result<Option<Prefs>, String>, now: Duration) {
+    pub(crate) fn see_applied(
+        &mut self,
+        action: &Action,
+        result: Result<Option<Prefs>, String>,
+        now: Duration,
+    ) {
         if let Action::LogIn(key) | Action::LogInAgain(key) = action
             && result.is_ok()
         {
             self.tailnet.memory.tried(key.clone(), now);
+            if let Some(observed) = &mut self.tailnet.observed {
+                observed.login_error = None;
+            }
         }
         match result {
             Ok(prefs) => {
@@ -135,29 +167,39 @@ impl World {
 
     /// True once nothing of ours is advertised, or nothing can be done about it any more.
     pub(crate) fn is_withdrawn(&self) -> bool {
-        let Some(observed) = &self.tailnet.observed else { return true };
+        let Some(observed) = &self.tailnet.observed else {
+            return true;
+        };
         self.config.routes.is_none()
             || self.tailnet.lost.is_some()
             || self.tailnet.refused.is_some()
-            || observed.backend != tsunaro_model::tailnet::Backend::Running
+            || observed.backend != Backend::Running
             || observed.prefs.advertise_routes.is_empty()
     }
 
     /// Whether dynamic names are known to the snapshot being served.
     pub(crate) fn hosts_state(&self) -> HostsState {
-        self.built.as_ref().map_or(HostsState::Unread, |built| built.snapshot.hosts())
+        self.built
+            .as_ref()
+            .map_or(HostsState::Unread, |built| built.snapshot.hosts())
     }
 
     fn tailnet_view(&self) -> TailnetView {
         if !self.uses_tailscaled() {
             return TailnetView::NotConfigured;
         }
-        let Tailnet { lost, observed, memory, refused, status: _ } = &self.tailnet;
+        let Tailnet {
+            lost,
+            observed,
+            memory,
+            refused,
+            status: _,
+        } = &self.tailnet;
         match (lost, observed) {
             (Some(why), _) => TailnetView::Unreachable(why.clone()),
-            (None, None) => TailnetView::Unreachable("tailscaled was not asked yet".to_owned()),
+            (None, None) => TailnetView::Unseen,
             (None, Some(observed)) => TailnetView::Seen {
-                observed: observed.clone(),
+                observed: Box::new(observed.clone()),
                 login: plan::login_state(&self.desired(), observed, memory),
                 refused: refused.clone(),
             },

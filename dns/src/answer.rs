@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::{Name, RecordType};
 use tsunaro_model::name::DnsName;
-use tsunaro_model::zone::{End, ExtraZone, MAX_LINKS, Records, Resolution, Snapshot, ZoneRef};
+use tsunaro_model::zone::{End, MAX_LINKS, Records, Resolution, Snapshot, ZoneRef};
 
-use crate::forwarding::{Failure, Forwarded, Question, Transport};
+use crate::forwarding::{ClientTransport, ExtendedError, Failure, Forwarded, Question};
 use crate::query::Query;
 use crate::reply::{AA, AD, Builder, CD, Data, RA, TC, Written, wire_name};
 use crate::wire::{Rcode, ede};
@@ -65,13 +66,22 @@ pub struct Job {
 #[derive(Debug)]
 enum Part {
     Alias { owner: DnsName, target: DnsName },
-    Forwarded(Arc<Forwarded>),
+    Forwarded(Forwarded),
 }
 
 impl Reply {
     fn new(written: Written, zone: ZoneKind) -> Self {
-        let Written { octets, rcode, truncated } = written;
-        Self { octets, rcode, truncated, zone }
+        let Written {
+            octets,
+            rcode,
+            truncated,
+        } = written;
+        Self {
+            octets,
+            rcode,
+            truncated,
+            zone,
+        }
     }
 
     /// A reply to a message that asked nothing a zone could answer.
@@ -88,14 +98,9 @@ impl Reply {
 }
 
 impl Job {
-    /// The zone whose upstreams are to be asked.
-    pub fn zone(&self) -> Option<&ExtraZone> {
-        self.snapshot.extra_zones().get(self.zone)
-    }
-
-    /// The snapshot that the query is answered from.
-    pub fn snapshot(&self) -> &Arc<Snapshot> {
-        &self.snapshot
+    /// The apex of the extra zone whose upstreams are to be asked.
+    pub fn zone(&self) -> &DnsName {
+        self.snapshot.apex_of(ZoneRef::Extra(self.zone))
     }
 
     /// The query that waits.
@@ -107,7 +112,7 @@ impl Job {
     pub fn question(&self) -> Question {
         Question {
             name: self.name.clone(),
-            qtype: self.query.qtype,
+            qtype: self.query.qtype.into(),
             dnssec_ok: self.query.edns.is_some_and(|edns| edns.dnssec_ok),
             checking_disabled: self.query.flags.checking_disabled,
             recursion_desired: self.query.flags.recursion_desired,
@@ -128,32 +133,67 @@ pub fn answer(snapshot: &Arc<Snapshot>, query: Query, rotation: usize) -> Answer
         };
         let links = resolution.chain.len();
         let snapshot = Arc::clone(snapshot);
-        return Answer::Forward(Box::new(Job { snapshot, query, rotation, parts, links, zone, name }));
+        return Answer::Forward(Box::new(Job {
+            snapshot,
+            query,
+            rotation,
+            parts,
+            links,
+            zone,
+            name,
+        }));
     }
-    Answer::Reply(Compose { snapshot, query: &query, rotation, parts: &[] }.local(&query.name, &resolution))
+    Answer::Reply(
+        Compose {
+            snapshot,
+            query: &query,
+            rotation,
+            parts: &[],
+        }
+        .local(&query.name, &resolution),
+    )
 }
 
 /// Completes a job with what the upstreams said. When their alias chain comes back by way of our
 /// zone, this can be another job; there are at most [`MAX_LINKS`] of them.
-pub fn finish(job: Job, result: Result<Arc<Forwarded>, Failure>) -> Answer {
-    let Job { snapshot, query, rotation, mut parts, mut links, zone: _, name: _ } = job;
+pub fn finish(job: Job, result: Result<Forwarded, Failure>) -> Answer {
+    let Job {
+        snapshot,
+        query,
+        rotation,
+        mut parts,
+        mut links,
+        zone: _,
+        name: _,
+    } = job;
     let forwarded = match result {
-        Ok(forwarded) if forwarded.truncated && query.transport == Transport::Tcp => {
+        Ok(forwarded) if forwarded.truncated && query.transport == ClientTransport::Tcp => {
             // Rule 48: the rest could not be had, and "ask over TCP" is no answer over TCP.
-            Err(Failure::Upstream { error: None })
+            Err(Failure::Upstream {
+                rcode: forwarded.rcode,
+                extended: None,
+            })
         }
         other => other,
     };
-    let compose = |parts| Compose { snapshot: &snapshot, query: &query, rotation, parts };
+    let compose = |parts| Compose {
+        snapshot: &snapshot,
+        query: &query,
+        rotation,
+        parts,
+    };
     let forwarded = match forwarded {
         Ok(forwarded) => forwarded,
         Err(failure) => return Answer::Reply(compose(&parts).failure(&failure)),
     };
-    links += forwarded.answer.iter().filter(|record| record.record_type() == RecordType::CNAME).count();
+    links += forwarded.links;
     if links > MAX_LINKS {
         return Answer::Reply(compose(&parts).alias_loop());
     }
-    let target = forwarded.continue_at.as_ref().and_then(|name| DnsName::from_wire(&wire_name(name)).ok());
+    let target = forwarded
+        .continue_at
+        .as_ref()
+        .and_then(|name| DnsName::from_wire(&wire_name(name)).ok());
     let Some(target) = target else {
         return Answer::Reply(compose(&parts).forwarded(&forwarded));
     };
@@ -167,9 +207,24 @@ pub fn finish(job: Job, result: Result<Arc<Forwarded>, Failure>) -> Answer {
         return Answer::Reply(compose(&parts).local(&target, &resolution));
     };
     links += resolution.chain.len();
-    let name = hickory_name(resolution.chain.last().copied().unwrap_or(&target).as_wire());
+    let name = hickory_name(
+        resolution
+            .chain
+            .last()
+            .copied()
+            .unwrap_or(&target)
+            .as_wire(),
+    );
     parts.extend(aliases(&target, &resolution.chain));
-    Answer::Forward(Box::new(Job { snapshot, query, rotation, parts, links, zone, name }))
+    Answer::Forward(Box::new(Job {
+        snapshot,
+        query,
+        rotation,
+        parts,
+        links,
+        zone,
+        name,
+    }))
 }
 
 /// Everything a reply is made from, but its end.
@@ -188,13 +243,22 @@ impl Compose<'_> {
         let mut builder = self.start();
         match end {
             End::NotOurs => builder.extended_error(ede::NOT_AUTHORITATIVE, ""),
-            End::HostsUnread => builder.extended_error(ede::NOT_READY, "the hosts file was not read yet"),
+            End::HostsUnread => {
+                builder.extended_error(ede::NOT_READY, "the hosts file was not read yet");
+            }
             End::AliasLoop => return self.alias_loop(),
-            End::Records(..) | End::NoData(..) | End::NoSuchName | End::Outside | End::Forward(_) => {}
+            End::Records(..)
+            | End::NoData(..)
+            | End::NoSuchName
+            | End::Outside
+            | End::Forward(_) => {}
         }
-        if !matches!(self.parts.first(), Some(Part::Forwarded(_)))
-            && !(chain.is_empty() && self.parts.is_empty() && matches!(end, End::NotOurs | End::HostsUnread))
-        {
+        let ours = match self.parts.first() {
+            Some(Part::Alias { .. }) => true,
+            Some(Part::Forwarded(_)) => false,
+            None => !chain.is_empty() || !matches!(end, End::NotOurs | End::HostsUnread),
+        };
+        if ours {
             builder.set(AA);
         }
         if !self.parts.is_empty() {
@@ -230,18 +294,17 @@ impl Compose<'_> {
     fn forwarded(&self, forwarded: &Forwarded) -> Reply {
         let mut builder = self.start();
         let rcode = match forwarded.rcode {
-            0 => Rcode::NoError,
-            3 => Rcode::NxDomain,
+            ResponseCode::NoError => Rcode::NoError,
+            ResponseCode::NXDomain => Rcode::NxDomain,
             _ => Rcode::ServFail,
         };
         if forwarded.stale {
             builder.extended_error(ede::STALE, "");
         }
-        let wants_ad = self.query.flags.authentic_data || self.query.edns.is_some_and(|edns| edns.dnssec_ok);
         match self.parts.first() {
             Some(Part::Alias { .. }) => builder.set(AA),
             Some(Part::Forwarded(_)) => {}
-            None if wants_ad && forwarded.authentic_data => builder.set(AD),
+            None if forwarded.authentic_data => builder.set(AD),
             None => {}
         }
         self.copy_checking_disabled(&mut builder);
@@ -263,15 +326,8 @@ impl Compose<'_> {
     /// Upstreams failed: what is known of the chain stays (rule 28).
     fn failure(&self, failure: &Failure) -> Reply {
         let mut builder = self.start();
-        match failure {
-            Failure::Timeout => builder.extended_error(ede::NO_REACHABLE_AUTHORITY, "no upstream answered in time"),
-            Failure::Network => builder.extended_error(ede::NETWORK_ERROR, "no upstream could be reached"),
-            Failure::Upstream { error: Some(error) } => builder.extended_error(error.code, &error.text),
-            Failure::Upstream { error: None } => {
-                builder.extended_error(ede::NO_REACHABLE_AUTHORITY, "every upstream refused or failed");
-            }
-            Failure::Overloaded => builder.extended_error(ede::OTHER, "too many questions in flight"),
-        }
+        let ExtendedError { code, text } = failure.extended_error();
+        builder.extended_error(code, &text);
         if matches!(self.parts.first(), Some(Part::Alias { .. })) {
             builder.set(AA);
         }
@@ -314,7 +370,11 @@ impl Compose<'_> {
         for part in self.parts {
             match part {
                 Part::Alias { owner, target } => {
-                    builder.answer(owner.as_wire(), self.snapshot.ttl(), Data::Cname(target.as_wire()));
+                    builder.answer(
+                        owner.as_wire(),
+                        self.snapshot.ttl(),
+                        Data::Cname(target.as_wire()),
+                    );
                 }
                 Part::Forwarded(forwarded) => {
                     for record in &forwarded.answer {
@@ -359,18 +419,25 @@ impl Compose<'_> {
 }
 
 /// The alias records from `name` along `chain`.
-fn aliases<'a>(name: &'a DnsName, chain: &'a [&'a DnsName]) -> impl Iterator<Item = Part> + use<'a> {
+fn aliases<'a>(
+    name: &'a DnsName,
+    chain: &'a [&'a DnsName],
+) -> impl Iterator<Item = Part> + use<'a> {
     std::iter::once(name)
         .chain(chain.iter().copied())
         .zip(chain)
-        .map(|(owner, target)| Part::Alias { owner: owner.clone(), target: (*target).clone() })
+        .map(|(owner, target)| Part::Alias {
+            owner: owner.clone(),
+            target: (*target).clone(),
+        })
 }
 
 fn is_owner(parts: &[Part], name: &DnsName) -> bool {
     parts.iter().any(|part| match part {
         Part::Alias { owner, target: _ } => owner == name,
         Part::Forwarded(forwarded) => forwarded.answer.iter().any(|record| {
-            record.record_type() == RecordType::CNAME && wire_name(&record.name).eq_ignore_ascii_case(name.as_wire())
+            record.record_type() == RecordType::CNAME
+                && wire_name(&record.name).eq_ignore_ascii_case(name.as_wire())
         }),
     })
 }

@@ -10,6 +10,8 @@
 mod answer;
 mod attempt;
 mod cache;
+#[cfg(test)]
+mod fixtures;
 mod flight;
 mod generation;
 mod health;
@@ -150,23 +152,27 @@ impl<T: Transport> Forwarder<T> {
         let core = &self.core;
         let generation = core.generation.load_full();
         let key = question.key();
-        if let Some(found) = self.find(&generation, &key, question) {
-            return found;
-        }
-        core.metrics.questions.add();
         let upstreams = generation
             .upstreams_of(zone)
             .ok_or(Failure::NotConfigured)?;
-        let mut result = match generation.take_seat(&key) {
+        if let Some(found) = self.find(&generation, &key, question) {
+            return found;
+        }
+        let mut result = match generation.take_seat(&key, &core.in_flight, now()) {
+            Seat::Known(found) => {
+                let known = core.tell(&generation, &key, question, found);
+                return known.unwrap_or(Err(Failure::GivenUp));
+            }
+            Seat::Full => {
+                core.metrics.questions.add();
+                core.metrics.overloaded.add();
+                return Err(Failure::Overloaded);
+            }
             Seat::Follower(result) => {
                 core.metrics.joined.add();
                 result
             }
-            Seat::Leader(landing, result) => {
-                let Ok(permit) = Arc::clone(&core.in_flight).try_acquire_owned() else {
-                    core.metrics.overloaded.add();
-                    return Err(Failure::Overloaded);
-                };
+            Seat::Leader(landing, permit, result) => {
                 core.metrics.asked.add();
                 let flight = flight::Flight {
                     question: Arc::new(question.clone()),
@@ -182,6 +188,7 @@ impl<T: Transport> Forwarder<T> {
                 result
             }
         };
+        core.metrics.questions.add();
         let settled = match result.wait_for(Option::is_some).await {
             Ok(settled) => settled.clone(),
             Err(_) => None,
@@ -226,25 +233,35 @@ impl<T: Transport> Forwarder<T> {
         key: &FlightKey,
         question: &Question,
     ) -> Option<Result<Forwarded, Failure>> {
-        let core = &self.core;
         let found = lock(&generation.cache).find(&key.cache, now());
-        match found {
-            Found::Nothing => None,
-            Found::Fresh(reply, age) => {
-                core.metrics.questions.add();
-                core.metrics.cache_hits.add();
-                Some(Ok(reply.view(question, View::Aged(age))))
-            }
-            Found::Failed(failure) => {
-                core.metrics.questions.add();
-                core.metrics.failure_hits.add();
-                Some(core.fail(generation, key, question, failure))
-            }
-        }
+        self.core.tell(generation, key, question, found)
     }
 }
 
 impl<T> Core<T> {
+    /// Shows one client what the cache knows; none if that is nothing.
+    fn tell(
+        &self,
+        generation: &Generation,
+        key: &FlightKey,
+        question: &Question,
+        found: Found,
+    ) -> Option<Result<Forwarded, Failure>> {
+        let result = match found {
+            Found::Nothing => return None,
+            Found::Fresh(reply, age) => {
+                self.metrics.cache_hits.add();
+                Ok(reply.view(question, View::Aged(age)))
+            }
+            Found::Failed(failure) => {
+                self.metrics.failure_hits.add();
+                self.fail(generation, key, question, failure)
+            }
+        };
+        self.metrics.questions.add();
+        Some(result)
+    }
+
     /// Shows one client what a flight came to.
     fn finish(
         &self,

@@ -9,7 +9,6 @@ pub mod answer;
 pub mod explain;
 pub mod forward;
 pub mod forwarding;
-mod joint;
 pub mod metrics;
 pub mod query;
 mod reply;

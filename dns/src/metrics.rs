@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::answer::{Reply, ZoneKind};
-use crate::forwarding::Transport;
+use crate::forwarding::ClientTransport;
 use crate::wire::Rcode;
 
 /// What the server counts. Every field may be raised from any task.
@@ -73,9 +73,15 @@ impl DnsMetrics {
     /// Reads all counters; each is exact, together they are not one instant.
     pub fn snapshot(&self) -> MetricsSnapshot {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let replies = ZoneKind::ALL.iter().zip(&self.replies).flat_map(|(zone, codes)| {
-            Rcode::ALL.iter().zip(codes).map(|(rcode, count)| (*zone, *rcode, load(count)))
-        });
+        let replies = ZoneKind::ALL
+            .iter()
+            .zip(&self.replies)
+            .flat_map(|(zone, codes)| {
+                Rcode::ALL
+                    .iter()
+                    .zip(codes)
+                    .map(|(rcode, count)| (*zone, *rcode, load(count)))
+            });
         MetricsSnapshot {
             udp_queries: load(&self.udp_queries),
             tcp_queries: load(&self.tcp_queries),
@@ -93,10 +99,10 @@ impl DnsMetrics {
         }
     }
 
-    pub(crate) fn query(&self, transport: Transport) {
+    pub(crate) fn query(&self, transport: ClientTransport) {
         add(match transport {
-            Transport::Udp => &self.udp_queries,
-            Transport::Tcp => &self.tcp_queries,
+            ClientTransport::Udp => &self.udp_queries,
+            ClientTransport::Tcp => &self.tcp_queries,
         });
     }
 
@@ -106,7 +112,11 @@ impl DnsMetrics {
             ZoneKind::Extra => 1,
             ZoneKind::None => 2,
         };
-        if let Some(counter) = self.replies.get(zone).and_then(|codes| codes.get(reply.rcode.index())) {
+        if let Some(counter) = self
+            .replies
+            .get(zone)
+            .and_then(|codes| codes.get(reply.rcode.index()))
+        {
             add(counter);
         }
         if reply.truncated {

@@ -5,7 +5,7 @@
 
 use tsunaro_model::name::DnsName;
 
-use crate::forwarding::Transport;
+use crate::forwarding::ClientTransport;
 use crate::reply::{self, Builder, Written};
 use crate::wire::{self, CLASS_IN, HEADER, PLAIN_UDP_SIZE, Rcode, TYPE_OPT, ede, option, u16_at};
 
@@ -36,7 +36,7 @@ pub struct Query {
     /// The OPT record, if there was one.
     pub(crate) edns: Option<Edns>,
     /// How the query came.
-    pub(crate) transport: Transport,
+    pub(crate) transport: ClientTransport,
 }
 
 /// The bits of a query's header that a reply or a forwarded question depends on.
@@ -75,7 +75,9 @@ impl Query {
 
     /// The name as sent, uncompressed.
     pub fn name_as_sent(&self) -> &[u8] {
-        self.question.get(..self.question.len().saturating_sub(4)).unwrap_or_default()
+        self.question
+            .get(..self.question.len().saturating_sub(4))
+            .unwrap_or_default()
     }
 
     /// The most octets that a reply may have (rule 62).
@@ -84,18 +86,24 @@ impl Query {
     }
 }
 
-fn reply_limit(transport: Transport, edns: Option<Edns>) -> usize {
+fn reply_limit(transport: ClientTransport, edns: Option<Edns>) -> usize {
     match (transport, edns) {
-        (Transport::Tcp, _) => usize::from(u16::MAX),
-        (Transport::Udp, None) => usize::from(PLAIN_UDP_SIZE),
-        (Transport::Udp, Some(edns)) => usize::from(edns.udp_size.clamp(PLAIN_UDP_SIZE, wire::EDNS_SIZE)),
+        (ClientTransport::Tcp, _) => usize::from(u16::MAX),
+        (ClientTransport::Udp, None) => usize::from(PLAIN_UDP_SIZE),
+        (ClientTransport::Udp, Some(edns)) => {
+            usize::from(edns.udp_size.clamp(PLAIN_UDP_SIZE, wire::EDNS_SIZE))
+        }
     }
 }
 
 /// Reads a message.
-pub fn parse(message: &[u8], transport: Transport) -> Incoming {
-    let Some(header) = message.get(..HEADER) else { return Incoming::Drop };
-    let (Some(id), Some(bits)) = (u16_at(header, 0), u16_at(header, 2)) else { return Incoming::Drop };
+pub fn parse(message: &[u8], transport: ClientTransport) -> Incoming {
+    let Some(header) = message.get(..HEADER) else {
+        return Incoming::Drop;
+    };
+    let (Some(id), Some(bits)) = (u16_at(header, 0), u16_at(header, 2)) else {
+        return Incoming::Drop;
+    };
     if bits & reply::QR != 0 {
         return Incoming::Drop;
     }
@@ -105,13 +113,27 @@ pub fn parse(message: &[u8], transport: Transport) -> Incoming {
     let Some(parsed) = Parsed::read(message) else {
         return Incoming::Reply(reply::header_only(id, bits, Rcode::FormErr));
     };
-    let Parsed { question, name, qtype, qclass, edns } = parsed;
+    let Parsed {
+        question,
+        name,
+        qtype,
+        qclass,
+        edns,
+    } = parsed;
     let flags = QueryFlags {
         recursion_desired: bits & reply::RD != 0,
         authentic_data: bits & reply::AD != 0,
         checking_disabled: bits & reply::CD != 0,
     };
-    let query = Query { id, flags, question: question.into(), name, qtype, edns, transport };
+    let query = Query {
+        id,
+        flags,
+        question: question.into(),
+        name,
+        qtype,
+        edns,
+        transport,
+    };
     match refusal(&query, qclass) {
         Some((rcode, error)) => {
             let mut builder = Builder::new(&query);
@@ -190,7 +212,13 @@ impl<'a> Parsed<'a> {
             }
             at = record.end;
         }
-        Some(Self { question, name, qtype, qclass, edns })
+        Some(Self {
+            question,
+            name,
+            qtype,
+            qclass,
+            edns,
+        })
     }
 }
 
@@ -209,7 +237,12 @@ impl<'a> RawRecord<'a> {
         let rtype = u16_at(message, fixed)?;
         let rdata_at = fixed + 10;
         let end = rdata_at + usize::from(u16_at(message, fixed + 8)?);
-        Some(Self { fixed, rtype, rdata: message.get(rdata_at..end)?, end })
+        Some(Self {
+            fixed,
+            rtype,
+            rdata: message.get(rdata_at..end)?,
+            end,
+        })
     }
 }
 
@@ -228,7 +261,12 @@ impl Edns {
         if at > record.rdata.len() {
             return None;
         }
-        Some(Self { udp_size, dnssec_ok: flags & 0x8000 != 0, keepalive, version })
+        Some(Self {
+            udp_size,
+            dnssec_ok: flags & 0x8000 != 0,
+            keepalive,
+            version,
+        })
     }
 }
 

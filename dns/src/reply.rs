@@ -11,7 +11,7 @@ use hickory_proto::rr::{Name, RData, Record};
 use hickory_proto::serialize::binary::{BinEncodable, BinEncoder, NameEncoding};
 use tsunaro_model::zone::rtype;
 
-use crate::forwarding::Transport;
+use crate::forwarding::ClientTransport;
 use crate::query::Query;
 use crate::wire::{CLASS_IN, EDNS_SIZE, HEADER, Rcode, TYPE_OPT, option};
 use names::Names;
@@ -79,10 +79,17 @@ pub(crate) enum Data<'a> {
 pub(crate) fn header_only(id: u16, query_bits: u16, rcode: Rcode) -> Written {
     let bits = QR | (query_bits & (OPCODE | RD)) | (rcode.number() & 0x000f);
     let mut octets = vec![0; HEADER];
-    for (slot, octet) in octets.iter_mut().zip(id.to_be_bytes().into_iter().chain(bits.to_be_bytes())) {
+    for (slot, octet) in octets
+        .iter_mut()
+        .zip(id.to_be_bytes().into_iter().chain(bits.to_be_bytes()))
+    {
         *slot = octet;
     }
-    Written { octets, rcode, truncated: false }
+    Written {
+        octets,
+        rcode,
+        truncated: false,
+    }
 }
 
 /// A reply in the making. Records go in in order: answers, then authority.
@@ -93,7 +100,7 @@ pub(crate) struct Builder {
     id: u16,
     bits: u16,
     question: usize,
-    transport: Transport,
+    transport: ClientTransport,
     /// Octets that records may use: the limit less the OPT.
     room: usize,
     limit: usize,
@@ -127,7 +134,7 @@ impl Builder {
     pub(crate) fn new(query: &Query) -> Self {
         let opt = query.edns.map(|edns| Opt {
             dnssec_ok: edns.dnssec_ok,
-            keepalive: edns.keepalive && query.transport == Transport::Tcp,
+            keepalive: edns.keepalive && query.transport == ClientTransport::Tcp,
             error: None,
         });
         let limit = query.reply_limit();
@@ -182,18 +189,26 @@ impl Builder {
 
     /// Adds an upstream's record to the answer section.
     pub(crate) fn foreign_answer(&mut self, record: &Record) {
-        self.answer(&wire_name(&record.name), record.ttl, Data::Foreign(&record.data));
+        self.answer(
+            &wire_name(&record.name),
+            record.ttl,
+            Data::Foreign(&record.data),
+        );
     }
 
     /// Adds an upstream's record to the authority section.
     pub(crate) fn foreign_authority(&mut self, record: &Record) {
-        self.authority(&wire_name(&record.name), record.ttl, Data::Foreign(&record.data));
+        self.authority(
+            &wire_name(&record.name),
+            record.ttl,
+            Data::Foreign(&record.data),
+        );
     }
 
     /// Completes the message.
     pub(crate) fn finish(mut self, rcode: Rcode) -> Written {
         let mut rcode = rcode;
-        if self.overflown && self.transport == Transport::Tcp {
+        if self.overflown && self.transport == ClientTransport::Tcp {
             // Rule 62: TC means "ask over TCP", so it cannot stand in a TCP reply.
             self.octets.truncate(self.question);
             (self.answers, self.authorities, self.overflown) = (0, 0, false);
@@ -209,11 +224,26 @@ impl Builder {
             additionals = 1;
         }
         let bits = self.bits | (rcode.number() & 0x000f);
-        let header = [self.id, bits, 1, self.answers, self.authorities, additionals];
-        for (slot, octet) in self.octets.iter_mut().zip(header.into_iter().flat_map(u16::to_be_bytes)) {
+        let header = [
+            self.id,
+            bits,
+            1,
+            self.answers,
+            self.authorities,
+            additionals,
+        ];
+        for (slot, octet) in self
+            .octets
+            .iter_mut()
+            .zip(header.into_iter().flat_map(u16::to_be_bytes))
+        {
             *slot = octet;
         }
-        Written { octets: self.octets, rcode, truncated: self.bits & TC != 0 }
+        Written {
+            octets: self.octets,
+            rcode,
+            truncated: self.bits & TC != 0,
+        }
     }
 
     fn record(&mut self, section: Section, owner: &[u8], ttl: u32, data: Data<'_>) {
@@ -241,8 +271,12 @@ impl Builder {
     fn drop_authority(&mut self) {
         let mut at = self.question;
         for _ in 0..self.answers {
-            let Some(fixed) = crate::wire::skip_name(&self.octets, at) else { return };
-            let Some(length) = crate::wire::u16_at(&self.octets, fixed + 8) else { return };
+            let Some(fixed) = crate::wire::skip_name(&self.octets, at) else {
+                return;
+            };
+            let Some(length) = crate::wire::u16_at(&self.octets, fixed + 8) else {
+                return;
+            };
             at = fixed + 10 + usize::from(length);
         }
         self.octets.truncate(at);
@@ -259,7 +293,9 @@ impl Builder {
         self.u16(0);
         self.rdata(data)?;
         let length = u16::try_from(self.octets.len() - length_at - 2).ok()?;
-        self.octets.get_mut(length_at..length_at + 2)?.copy_from_slice(&length.to_be_bytes());
+        self.octets
+            .get_mut(length_at..length_at + 2)?
+            .copy_from_slice(&length.to_be_bytes());
         Some(())
     }
 
@@ -268,7 +304,11 @@ impl Builder {
             Data::A(address) => self.octets.extend(address.octets()),
             Data::Aaaa(address) => self.octets.extend(address.octets()),
             Data::Cname(name) | Data::Ns(name) => self.name(name),
-            Data::Soa { apex, serial, minimum } => {
+            Data::Soa {
+                apex,
+                serial,
+                minimum,
+            } => {
                 self.name(apex);
                 self.name(SOA_RNAME);
                 let [refresh, retry, expire] = SOA_TIMERS;
@@ -303,7 +343,8 @@ impl Builder {
         let start = self.octets.len();
         let found = self.names.find(wire);
         let literal = found.map_or(wire.len(), |(literal, _)| literal);
-        self.octets.extend_from_slice(wire.get(..literal).unwrap_or(wire));
+        self.octets
+            .extend_from_slice(wire.get(..literal).unwrap_or(wire));
         if let Some((_, target)) = found {
             self.u16(0xc000 | target);
         }
@@ -319,7 +360,10 @@ impl Builder {
         };
         if opt.keepalive {
             // In units of 100 ms.
-            put(option::TCP_KEEPALIVE, &(TCP_IDLE_SECONDS * 10).to_be_bytes());
+            put(
+                option::TCP_KEEPALIVE,
+                &(TCP_IDLE_SECONDS * 10).to_be_bytes(),
+            );
         }
         if let Some((code, text)) = &opt.error {
             let mut value = code.to_be_bytes().to_vec();

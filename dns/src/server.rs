@@ -9,6 +9,8 @@ mod connections;
 mod handler;
 mod packet;
 mod tcp;
+#[cfg(test)]
+mod testing;
 mod udp;
 
 use std::io;
@@ -24,7 +26,7 @@ use tsunaro_model::zone::Snapshot;
 
 pub use bind::{BindError, BindErrors};
 
-use crate::forwarding::{Resolve, Transport};
+use crate::forwarding::{ClientTransport, Resolve};
 use crate::metrics::DnsMetrics;
 use crate::tasks::{Loops, Panicked, Tasks};
 use bind::Pair;
@@ -47,7 +49,12 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { udp_waiting: 1000, tcp_connections: 512, tcp_per_client: None, drain: Duration::from_millis(2500) }
+        Self {
+            udp_waiting: 1000,
+            tcp_connections: 512,
+            tcp_per_client: None,
+            drain: Duration::from_millis(2500),
+        }
     }
 }
 
@@ -60,10 +67,13 @@ pub enum ServeError {
         /// Its address.
         address: SocketAddr,
         /// Its kind.
-        transport: Transport,
+        transport: ClientTransport,
         /// Why.
         source: io::Error,
     },
+    /// A listener's loop ended without being told to: a bug.
+    #[error("a listener's loop ended")]
+    Ended,
     /// A listener's loop panicked: a bug.
     #[error("a listener's loop panicked")]
     Panicked,
@@ -93,7 +103,11 @@ impl<R: Resolve> Server<R> {
         limits: Limits,
     ) -> Result<Self, BindErrors> {
         let pairs = bind::all(listeners)?;
-        Ok(Self { pairs, handler: Arc::new(Handler::new(zone, resolver, metrics)), limits })
+        Ok(Self {
+            pairs,
+            handler: Arc::new(Handler::new(zone, resolver, metrics)),
+            limits,
+        })
     }
 
     /// The addresses bound, in the order of the listeners.
@@ -106,27 +120,42 @@ impl<R: Resolve> Server<R> {
     /// # Errors
     /// When a listener ends before `stop`; the others are stopped as well.
     pub async fn run(self, stop: CancellationToken) -> Result<(), ServeError> {
-        let Self { pairs, handler, limits } = self;
+        let Self {
+            pairs,
+            handler,
+            limits,
+        } = self;
         let serving = stop.child_token();
         let tasks = Tasks::default();
-        let mut loops = start(pairs, &handler, &limits, &tasks, &serving);
-        let outcome = tokio::select! {
-            biased;
-            () = stop.cancelled() => Ok(()),
-            Some(ended) = loops.ended() => flatten(ended),
-        };
-        serving.cancel();
-        while let Some(ended) = loops.ended().await {
-            if let Err(error) = flatten(ended) {
-                tracing::warn!(%error, "A DNS listener failed while stopping");
-            }
-        }
+        let loops = start(pairs, &handler, &limits, &tasks, &serving);
+        let outcome = supervise(loops, &stop, &serving).await;
         let left = tasks.drain(limits.drain).await;
         if left > 0 {
             tracing::warn!(left, "DNS queries or connections were cut off by the stop");
         }
         outcome
     }
+}
+
+/// Waits for `stop` or the first loop that ends, then has all loops end by `serving`.
+async fn supervise(
+    loops: Loops<LoopEnd>,
+    stop: &CancellationToken,
+    serving: &CancellationToken,
+) -> LoopEnd {
+    let mut loops = loops;
+    let outcome = tokio::select! {
+        biased;
+        () = stop.cancelled() => Ok(()),
+        Some(ended) = loops.ended() => flatten(ended).and(Err(ServeError::Ended)),
+    };
+    serving.cancel();
+    while let Some(ended) = loops.ended().await {
+        if let Err(error) = flatten(ended) {
+            tracing::warn!(%error, "A DNS listener failed while stopping");
+        }
+    }
+    outcome
 }
 
 fn start<R: Resolve>(
@@ -140,7 +169,13 @@ fn start<R: Resolve>(
     let connections = Connections::new(limits.tcp_connections, limits.tcp_per_client);
     let mut loops = Loops::new();
     for Pair { udp, tcp, address } in pairs {
-        let failed = move |transport| move |source| ServeError::Socket { address, transport, source };
+        let failed = move |transport| {
+            move |source| ServeError::Socket {
+                address,
+                transport,
+                source,
+            }
+        };
         let udp = udp::Udp {
             socket: Arc::new(udp),
             handler: Arc::clone(handler),
@@ -154,8 +189,16 @@ fn start<R: Resolve>(
             connections: Arc::clone(&connections),
         };
         let (udp_stop, tcp_stop) = (stop.clone(), stop.clone());
-        loops.spawn(async move { udp.serve(udp_stop).await.map_err(failed(Transport::Udp)) });
-        loops.spawn(async move { tcp.serve(tcp_stop).await.map_err(failed(Transport::Tcp)) });
+        loops.spawn(async move {
+            udp.serve(udp_stop)
+                .await
+                .map_err(failed(ClientTransport::Udp))
+        });
+        loops.spawn(async move {
+            tcp.serve(tcp_stop)
+                .await
+                .map_err(failed(ClientTransport::Tcp))
+        });
     }
     loops
 }
@@ -163,3 +206,6 @@ fn start<R: Resolve>(
 fn flatten(ended: Result<LoopEnd, Panicked>) -> LoopEnd {
     ended.unwrap_or(Err(ServeError::Panicked))
 }
+
+#[cfg(test)]
+mod tests;

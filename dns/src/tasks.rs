@@ -34,7 +34,10 @@ impl Tasks {
     /// Waits for all tasks; after `deadline` ends those that are left and says how many.
     pub(crate) async fn drain(&self, deadline: Duration) -> usize {
         self.tracker.close();
-        if tokio::time::timeout(deadline, self.tracker.wait()).await.is_ok() {
+        if tokio::time::timeout(deadline, self.tracker.wait())
+            .await
+            .is_ok()
+        {
             return 0;
         }
         let left = self.tracker.len();
@@ -63,6 +66,11 @@ impl<T: Send + 'static> Loops<T> {
 
     /// The next loop that ended; none when none is left.
     pub(crate) async fn ended(&mut self) -> Option<Result<T, Panicked>> {
-        Some(self.0.join_next().await?.map_err(|_panic_or_abort| Panicked))
+        Some(
+            self.0
+                .join_next()
+                .await?
+                .map_err(|_panic_or_abort| Panicked),
+        )
     }
 }

@@ -25,6 +25,7 @@
 mod agent;
 pub mod lab;
 mod local;
+pub mod mount;
 pub mod packages;
 pub mod peers;
 mod say;

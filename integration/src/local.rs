@@ -10,7 +10,13 @@ use anyhow::{Context, Result};
 
 use crate::lab::{Process, spawner};
 
-const KEPT: [&str; 5] = ["PATH", "HOME", "RUST_LOG", "RUST_BACKTRACE", "LLVM_PROFILE_FILE"];
+const KEPT: [&str; 5] = [
+    "PATH",
+    "HOME",
+    "RUST_LOG",
+    "RUST_BACKTRACE",
+    "LLVM_PROFILE_FILE",
+];
 
 /// Starts a program with its output in `log`. It dies with the returned value,
 /// and with this process however that ends.

@@ -45,6 +45,7 @@ impl Peers {
     }
 }
 
+/// Where built things are kept between runs, outside the checkout.
 pub fn cache_dir() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let base = if let Some(dir) = set("TSUNARO_CACHE") {

@@ -22,8 +22,8 @@ use crate::wire::{
 /// Each request has a connection of its own and so survives restarts of tailscaled.
 ///
 /// # Errors
-/// Every method returns any variant of [`Error`]. Only `change_prefs` meets `Locked`; what only
-/// reads is never `Forbidden` by tailscaled 1.102 on Linux.
+/// Every method returns any variant of [`Error`]. Only `change_prefs` meets `Locked`: a locked config
+/// file does not forbid logins. tailscaled 1.102 on Linux forbids no one to read.
 #[derive(Debug, Clone)]
 pub struct LocalApi {
     socket: Arc<Path>,
@@ -84,9 +84,11 @@ impl LocalApi {
         Ok(prefs)
     }
 
-    /// Restarts the backend's state machine with a pre-auth key to log in with; prefs stay. A
-    /// daemon that was never logged in needs [`LocalApi::login_interactive`] afterwards. Success
+    /// Restarts the backend's state machine with a pre-auth key to log in with; prefs stay. Success
     /// says that the key was taken, not that it is good: the bus tells.
+    ///
+    /// A node that was logged in logs in again with it at once. One that never was, or whose last
+    /// key was refused, needs [`LocalApi::login_interactive`] afterwards.
     pub async fn start(&self, key: &AuthKey) -> Result<(), Error> {
         let call = Call {
             redactor: Redactor::knowing(key),
@@ -102,6 +104,9 @@ impl LocalApi {
 
     /// Asks for a login: with the key given to [`LocalApi::start`], or else by an URL that the bus
     /// and the status then show.
+    ///
+    /// Only for a state of `NeedsLogin`: a running node would try to log in with the key that
+    /// tailscaled still remembers and, if that was for single use, report an error in its health.
     pub async fn login_interactive(&self) -> Result<(), Error> {
         self.exchange(&self.call(Endpoint::LoginInteractive), Bytes::new())
             .await?;

@@ -226,23 +226,13 @@ async fn read_body(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyFailu
     Ok(bytes.freeze())
 }
 
-/// Awaits an exchange while driving the connection that it runs on. hyper moves bytes only while
-/// the connection is polled.
-async fn drive<T, E: From<hyper::Error>>(
-    connection: Pin<&mut Connection>,
-    exchange: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
+/// Awaits an exchange while driving the connection that it runs on: hyper moves bytes only while
+/// the connection is polled. When the connection ends, the exchange ends too and has the reason.
+async fn drive<T>(connection: Pin<&mut Connection>, exchange: impl Future<Output = T>) -> T {
     let mut exchange = pin!(exchange);
     tokio::select! {
         biased;
-        ended = connection => {
-            // Now the exchange ends too; how the connection broke is the better reason.
-            let outcome = exchange.await;
-            match (outcome, ended) {
-                (Err(_), Err(broken)) => Err(broken.into()),
-                (outcome, _) => outcome,
-            }
-        }
+        _ = connection => exchange.await,
         outcome = &mut exchange => outcome,
     }
 }
@@ -270,3 +260,6 @@ fn is_socket(path: &Path) -> Option<bool> {
     let metadata = std::fs::metadata(path).ok()?;
     Some(metadata.file_type().is_socket())
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 mod fields;
 mod meaning;
 mod parse;
+mod render;
 mod structure;
 mod syntax;
 mod tree;
@@ -12,6 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ipnet::Ipv4Net;
 pub use parse::{Parsed, parse};
+pub use render::render;
 
 use crate::name::DnsName;
 

@@ -144,6 +144,9 @@ pub(crate) fn looks_like_key(text: &str) -> bool {
 
 /// A piece of a file in backticks: control characters escaped, cut when long, keys blanked out.
 pub(crate) fn quoted(text: &str) -> String {
+    if text.is_empty() {
+        return "\"\"".to_owned();
+    }
     format!("`{}`", printable(text))
 }
 

@@ -27,8 +27,10 @@ pub struct Observed {
     pub backend: Backend,
     /// Its preferences.
     pub prefs: Prefs,
-    /// Its health warnings; an error after a login attempt shows here.
+    /// Its health warnings.
     pub health: Vec<String>,
+    /// What the control server said against the last login attempt, if it was refused.
+    pub login_error: Option<String>,
 }
 
 /// What was done about the login so far.
@@ -59,8 +61,10 @@ pub enum LoginState {
     NotNeeded,
     /// Needed, and there is no key to try.
     NoKey,
-    /// Needed, and tried with the present key.
+    /// Needed, and asked for with the present key.
     Tried,
+    /// Needed, and refused with the present key.
+    Refused,
     /// Needed, and about to be tried.
     Pending,
 }
@@ -106,6 +110,9 @@ pub fn login_state(desired: &Desired, observed: &Observed, memory: &LoginMemory)
     match (observed.backend, &desired.key) {
         (Backend::NeedsLogin, None) => LoginState::NoKey,
         (Backend::NeedsLogin, Some(key)) => match &memory.attempt {
+            Some((tried, _)) if tried == key && observed.login_error.is_some() => {
+                LoginState::Refused
+            }
             Some((tried, _)) if tried == key => LoginState::Tried,
             _ => LoginState::Pending,
         },
@@ -115,6 +122,9 @@ pub fn login_state(desired: &Desired, observed: &Observed, memory: &LoginMemory)
 
 /// True when the daemon advertises exactly this set.
 pub fn advertises(prefs: &Prefs, wanted: &[Ipv4Net]) -> bool {
+    if !prefs.unreadable_routes.is_empty() {
+        return false;
+    }
     let have: BTreeSet<IpNet> = prefs.advertise_routes.iter().copied().collect();
     let want: BTreeSet<IpNet> = wanted.iter().copied().map(IpNet::V4).collect();
     have == want
@@ -136,8 +146,8 @@ impl LoginMemory {
     fn may_try(&self, key: &AuthKey, observed: &Observed, now: Duration) -> bool {
         match &self.attempt {
             Some((tried, at)) if tried == key => {
-                // tailscaled goes on by itself until it reports an error (a refused key, say).
-                !observed.health.is_empty() && now.saturating_sub(*at) >= LOGIN_RETRY
+                // tailscaled goes on by itself until the control server refuses the key.
+                observed.login_error.is_some() && now.saturating_sub(*at) >= LOGIN_RETRY
             }
             _ => true,
         }

@@ -16,12 +16,14 @@ use crate::zone::HostsState;
 pub enum TailnetView {
     /// The config asks nothing of it.
     NotConfigured,
+    /// It was not asked yet.
+    Unseen,
     /// It cannot be reached, for this reason (with the fix).
     Unreachable(String),
     /// It answers.
     Seen {
         /// State, prefs, health.
-        observed: Observed,
+        observed: Box<Observed>,
         /// Where the login stands.
         login: LoginState,
         /// The last write that it refused, with the reason.
@@ -169,6 +171,11 @@ fn tailnet_ready(view: &TailnetView) -> Condition {
             "NotConfigured",
             "the config has neither routes nor tailnet.authKeyFile".to_owned(),
         ),
+        TailnetView::Unseen => (
+            Tri::Unknown,
+            "Starting",
+            "tailscaled was not asked yet".to_owned(),
+        ),
         TailnetView::Unreachable(why) => (Tri::False, "Unreachable", why.clone()),
         TailnetView::Seen {
             observed,
@@ -190,6 +197,14 @@ fn tailnet_ready(view: &TailnetView) -> Condition {
                     format!(
                         "tailscaled needs a login and there is no key to try: put a new pre-auth key into tailnet.authKeyFile{}",
                         health()
+                    ),
+                ),
+                (Backend::NeedsLogin, LoginState::Refused) => (
+                    Tri::False,
+                    "LoginRefused",
+                    format!(
+                        "the control server refused the key of tailnet.authKeyFile: {}; put a new pre-auth key there",
+                        observed.login_error.as_deref().unwrap_or_default()
                     ),
                 ),
                 (Backend::NeedsLogin, LoginState::Tried) => (
@@ -302,7 +317,11 @@ fn kernel_ready(facts: &Facts<'_>) -> Condition {
             "every kernel check that can be read passes",
         ),
         Some(first) => {
-            let rest: Vec<&str> = failed.iter().skip(1).map(|check| check.name.as_str()).collect();
+            let rest: Vec<&str> = failed
+                .iter()
+                .skip(1)
+                .map(|check| check.name.as_str())
+                .collect();
             let mut message = format!("{}: {}", first.name, first.message);
             if !rest.is_empty() {
                 message.push_str(&format!("; failing as well: {}", rest.join(", ")));

@@ -22,12 +22,11 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
         bail!("the config cannot be used:\n{}", findings.join("\n"));
     };
     let qname = DnsName::parse_query(name).with_context(|| format!("\"{name}\" is no name"))?;
-    let qtype = tsunaro_dns::explain::parse_type(rtype)
-        .with_context(|| format!("\"{rtype}\" is no record type; write one such as A, AAAA, TXT or TYPE65"))?;
-    let hosts = match settings::hosts_path(files, &config) {
-        None => None,
-        Some(path) => Some(read_hosts(&path, files.hosts_max_bytes)),
-    };
+    let qtype = tsunaro_dns::explain::parse_type(rtype).with_context(|| {
+        format!("\"{rtype}\" is no record type; write one such as A, AAAA, TXT or TYPE65")
+    })?;
+    let hosts =
+        settings::hosts_path(files, &config).map(|path| read_hosts(&path, files.hosts_max_bytes));
     let input = match &hosts {
         None => HostsInput::NotConfigured,
         Some(Ok(hosts)) => HostsInput::Read(hosts),
@@ -37,6 +36,10 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
         }
     };
     let (snapshot, _) = Snapshot::build(&config.dns, input, 1, 1);
-    writeln!(std::io::stdout(), "{}", tsunaro_dns::explain::explain(&snapshot, &qname, qtype))?;
+    writeln!(
+        std::io::stdout(),
+        "{}",
+        tsunaro_dns::explain::explain(&snapshot, &qname, qtype)
+    )?;
     Ok(ExitCode::SUCCESS)
 }

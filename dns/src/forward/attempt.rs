@@ -20,6 +20,10 @@ use super::transport::{Channel, Transport};
 /// Room for a datagram. We ask for 1232 octets; one that fills this was cut off.
 const BUFFER: usize = 4096;
 
+/// Foreign datagrams that a query bears. More of them mean that somebody guesses: TCP cannot be
+/// guessed, and the flood must not outrun the clock.
+const MAX_IGNORED: usize = 64;
+
 /// What one attempt came to.
 #[derive(Debug, Clone)]
 pub(super) enum Outcome {
@@ -105,6 +109,7 @@ async fn ask_over_udp<T: Transport>(
     channel.send(&query).await.map_err(|_| Fault::Network)?;
     let mut resend_at = order.resend_at;
     let mut buffer = vec![0; BUFFER];
+    let mut ignored = 0;
     loop {
         let due = TokioInstant::from_std(resend_at.unwrap_or_else(Instant::now));
         let length = tokio::select! {
@@ -124,7 +129,16 @@ async fn ask_over_udp<T: Transport>(
             id,
             &order.question,
         ) {
-            Match::Ignored => metrics.ignored_replies.add(),
+            Match::Ignored => {
+                metrics.ignored_replies.add();
+                ignored += 1;
+                if ignored >= MAX_IGNORED {
+                    return Ok(UdpReply::Truncated {
+                        part: None,
+                        rtt: None,
+                    });
+                }
+            }
             Match::Malformed if length >= BUFFER => {
                 return Ok(UdpReply::Truncated { part: None, rtt });
             }

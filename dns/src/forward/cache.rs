@@ -13,8 +13,9 @@ use super::ttl;
 
 /// Questions remembered (rule 56).
 const MAX_ENTRIES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
-/// Sum of the messages remembered, in octets: a bound on memory whatever upstreams send.
-const MAX_OCTETS: usize = 16 << 20;
+/// Sum of the messages remembered, in octets: a bound on memory whatever upstreams send. Decoded
+/// they take several times as much.
+const MAX_OCTETS: usize = 4 << 20;
 
 /// The cache of one generation of the configuration.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ pub(super) enum Found {
 impl Cache {
     pub(super) fn new() -> Self {
         Self {
-            entries: LruCache::new(MAX_ENTRIES),
+            entries: LruCache::sparse(MAX_ENTRIES),
             octets: 0,
         }
     }

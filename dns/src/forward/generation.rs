@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tsunaro_model::name::DnsName;
 
-use super::cache::Cache;
+use super::cache::{Cache, Found};
 use super::flight::Settled;
 use super::health::{Change, Health, Verdict};
 use super::question::FlightKey;
@@ -39,9 +39,13 @@ pub(super) struct Upstream {
 /// A client's part in a question in flight.
 pub(super) enum Seat {
     /// The first: it has to see to the query, and land it.
-    Leader(Landing, Waiters),
+    Leader(Landing, OwnedSemaphorePermit, Waiters),
     /// Waits for the leader's result.
     Follower(Waiters),
+    /// The last such question has just ended and left this in the cache.
+    Known(Found),
+    /// No place for another question.
+    Full,
 }
 
 /// The duty to end a question in flight. Dropping it ends it without result.
@@ -96,23 +100,35 @@ impl Generation {
             .cloned()
     }
 
-    /// Joins the question in flight, or opens it.
-    pub(super) fn take_seat(self: &Arc<Self>, key: &FlightKey) -> Seat {
+    /// Joins the question in flight, or opens it if there is a place among `places`.
+    pub(super) fn take_seat(
+        self: &Arc<Self>,
+        key: &FlightKey,
+        places: &Arc<Semaphore>,
+        now: Instant,
+    ) -> Seat {
         let mut flights = lock(&self.flights);
         if let Some(result) = flights.get(key) {
             return Seat::Follower(result.clone());
         }
+        // A question ends by filling the cache, then leaving the list: looking in the reverse
+        // order misses nothing.
+        match lock(&self.cache).find(&key.cache, now) {
+            Found::Nothing => {}
+            found => return Seat::Known(found),
+        }
+        let Ok(permit) = Arc::clone(places).try_acquire_owned() else {
+            return Seat::Full;
+        };
         let (sender, result) = watch::channel(None);
         flights.insert(key.clone(), result.clone());
-        Seat::Leader(
-            Landing {
-                generation: Arc::clone(self),
-                key: key.clone(),
-                sender,
-                listed: true,
-            },
-            result,
-        )
+        let landing = Landing {
+            generation: Arc::clone(self),
+            key: key.clone(),
+            sender,
+            listed: true,
+        };
+        Seat::Leader(landing, permit, result)
     }
 
     pub(super) fn report(&self) -> Vec<UpstreamReport> {
@@ -169,10 +185,10 @@ impl Upstream {
         }
         match lock(&self.health).record(verdict, now) {
             Some(Change::WentDown) => {
-                tracing::warn!(upstream = %self.address, "An upstream fails; it is asked last")
+                tracing::warn!(upstream = %self.address, "An upstream fails; it is asked last");
             }
             Some(Change::CameUp) => {
-                tracing::info!(upstream = %self.address, "An upstream answers again")
+                tracing::info!(upstream = %self.address, "An upstream answers again");
             }
             None => {}
         }

@@ -210,7 +210,7 @@ impl Race {
         match class {
             Class::Definite(rtt) | Class::Truncated(rtt) => attempt.succeed(rtt, &mut steps),
             Class::ServFail if attempt.role == Role::Regular => {
-                attempt.state = AttemptState::ServFailed
+                attempt.state = AttemptState::ServFailed;
             }
             Class::ServFail | Class::Failed => attempt.fail(&mut steps),
         }

@@ -182,7 +182,7 @@ fn follow(records: &[Record], question: &Question, primary: &DnsName) -> Result<
                 end: End::Enters(target.clone()),
             });
         }
-        if seen.len() >= MAX_LINKS || seen.contains(&target_name) {
+        if seen.len() > MAX_LINKS || seen.contains(&target_name) {
             return Err(Unusable::AliasLoop);
         }
         name = target_name;

@@ -29,7 +29,11 @@ impl Names {
     /// Remembers a name whose first `literal` octets stand at `start`.
     pub(super) fn add(&mut self, start: usize, wire: &[u8], literal: usize) {
         if literal > 1 && start <= MAX_POINTER {
-            self.0.push(Written { start, wire: wire.into(), literal });
+            self.0.push(Written {
+                start,
+                wire: wire.into(),
+                literal,
+            });
         }
     }
 
@@ -37,7 +41,10 @@ impl Names {
     /// and where it is.
     pub(super) fn find(&self, wire: &[u8]) -> Option<(usize, u16)> {
         suffixes(wire).find_map(|suffix| {
-            let target = self.0.iter().find_map(|written| written.offset_of(suffix))?;
+            let target = self
+                .0
+                .iter()
+                .find_map(|written| written.offset_of(suffix))?;
             Some((wire.len() - suffix.len(), target))
         })
     }

@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 use tokio::net::{TcpListener, UdpSocket};
 
-use crate::forwarding::Transport;
+use crate::forwarding::ClientTransport;
 
 /// Waiting connections: more than our own limit of open ones is of no use.
 const BACKLOG: i32 = 1024;
@@ -22,12 +22,15 @@ const ANY_PORT_ATTEMPTS: usize = 16;
 
 /// One address that could not be bound.
 #[derive(Debug, Error)]
-#[error("cannot listen on {address} ({transport:?}): {source}; {}", fix(source))]
+#[error(
+    "cannot listen on {address} ({transport:?}): {source}; {}",
+    fix(source)
+)]
 pub struct BindError {
     /// The address.
     pub address: SocketAddr,
     /// For UDP or TCP.
-    pub transport: Transport,
+    pub transport: ClientTransport,
     /// Why.
     pub source: io::Error,
 }
@@ -55,7 +58,9 @@ fn fix(error: &io::Error) -> &'static str {
             "ports below 1024 need the sysctl net.ipv4.ip_unprivileged_port_start=0 in this network namespace, \
              or the capability NET_BIND_SERVICE"
         }
-        io::ErrorKind::AddrNotAvailable => "no interface has this address: correct it, or start after it is there",
+        io::ErrorKind::AddrNotAvailable => {
+            "no interface has this address: correct it, or start after it is there"
+        }
         _ => "check the address",
     }
 }
@@ -80,18 +85,28 @@ pub(super) fn all(addresses: &[SocketAddr]) -> Result<Vec<Pair>, BindErrors> {
             Err(failed) => errors.extend(failed),
         }
     }
-    if errors.is_empty() { Ok(pairs) } else { Err(BindErrors(errors)) }
+    if errors.is_empty() {
+        Ok(pairs)
+    } else {
+        Err(BindErrors(errors))
+    }
 }
 
 fn pair(address: SocketAddr, only_v6: bool) -> Result<Pair, Vec<BindError>> {
-    let error = |transport| move |source| BindError { address, transport, source };
+    let error = |transport| {
+        move |source| BindError {
+            address,
+            transport,
+            source,
+        }
+    };
     if address.port() != 0 {
         return match (udp(address, only_v6), tcp(address, only_v6)) {
             (Ok(udp), Ok(tcp)) => Ok(Pair { udp, tcp, address }),
             (udp, tcp) => {
                 let failed = [
-                    udp.err().map(error(Transport::Udp)),
-                    tcp.err().map(error(Transport::Tcp)),
+                    udp.err().map(error(ClientTransport::Udp)),
+                    tcp.err().map(error(ClientTransport::Tcp)),
                 ];
                 Err(failed.into_iter().flatten().collect())
             }
@@ -99,12 +114,19 @@ fn pair(address: SocketAddr, only_v6: bool) -> Result<Pair, Vec<BindError>> {
     }
     let mut attempt = 1;
     loop {
-        let udp = udp(address, only_v6).map_err(|source| vec![error(Transport::Udp)(source)])?;
-        let address = udp.local_addr().map_err(|source| vec![error(Transport::Udp)(source)])?;
+        let udp =
+            udp(address, only_v6).map_err(|source| vec![error(ClientTransport::Udp)(source)])?;
+        let address = udp
+            .local_addr()
+            .map_err(|source| vec![error(ClientTransport::Udp)(source)])?;
         match tcp(address, only_v6) {
             Ok(tcp) => return Ok(Pair { udp, tcp, address }),
-            Err(taken) if taken.kind() == io::ErrorKind::AddrInUse && attempt < ANY_PORT_ATTEMPTS => attempt += 1,
-            Err(source) => return Err(vec![error(Transport::Tcp)(source)]),
+            Err(taken)
+                if taken.kind() == io::ErrorKind::AddrInUse && attempt < ANY_PORT_ATTEMPTS =>
+            {
+                attempt += 1;
+            }
+            Err(source) => return Err(vec![error(ClientTransport::Tcp)(source)]),
         }
     }
 }
@@ -132,7 +154,12 @@ fn tcp(address: SocketAddr, only_v6: bool) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-fn socket(address: SocketAddr, only_v6: bool, kind: Type, protocol: Protocol) -> io::Result<Socket> {
+fn socket(
+    address: SocketAddr,
+    only_v6: bool,
+    kind: Type,
+    protocol: Protocol,
+) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
     socket.set_nonblocking(true)?;
     if let IpAddr::V6(ip) = address.ip() {

@@ -52,14 +52,22 @@ pub(super) enum Admission {
 
 impl Connections {
     pub(super) fn new(limit: usize, per_client: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { limit: limit.max(1), per_client, state: Mutex::default() })
+        Arc::new(Self {
+            limit: limit.max(1),
+            per_client,
+            state: Mutex::default(),
+        })
     }
 
     /// Lets a connection from `client` in, if there is room or room can be made.
     pub(super) fn admit(self: &Arc<Self>, client: IpAddr, now: Instant) -> Admission {
         let client = client.to_canonical();
         let mut state = self.lock();
-        let of_client = state.open.values().filter(|entry| entry.client == client).count();
+        let of_client = state
+            .open
+            .values()
+            .filter(|entry| entry.client == client)
+            .count();
         let over_own = self.per_client.is_some_and(|limit| of_client >= limit);
         let full = over_own || state.open.len() >= self.limit;
         if full {
@@ -77,9 +85,24 @@ impl Connections {
         let id = state.next;
         state.next += 1;
         let evicted = CancellationToken::new();
-        state.open.insert(id, Entry { client, idle_since: Some(now), evicted: evicted.clone() });
-        let slot = Slot { connections: Arc::clone(self), id, evicted };
-        if full { Admission::Evicting(slot) } else { Admission::Free(slot) }
+        state.open.insert(
+            id,
+            Entry {
+                client,
+                idle_since: Some(now),
+                evicted: evicted.clone(),
+            },
+        );
+        let slot = Slot {
+            connections: Arc::clone(self),
+            id,
+            evicted,
+        };
+        if full {
+            Admission::Evicting(slot)
+        } else {
+            Admission::Free(slot)
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -102,6 +125,12 @@ impl Slot {
     /// Waits until the connection has to go.
     pub(super) async fn evicted(&self) {
         self.evicted.cancelled().await;
+    }
+
+    /// The connections that this one is among.
+    #[cfg(test)]
+    pub(super) fn connections(&self) -> &Arc<Connections> {
+        &self.connections
     }
 
     fn set(&self, idle_since: Option<Instant>) {

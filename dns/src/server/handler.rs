@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tsunaro_model::zone::Snapshot;
 
 use crate::answer::{self, Answer, Job, Reply, ZoneKind};
-use crate::forwarding::{Failure, Resolve, Transport};
+use crate::forwarding::{ClientTransport, Failure, Resolve};
 use crate::metrics::DnsMetrics;
 use crate::query::{self, Incoming};
 use crate::reply;
@@ -41,8 +41,17 @@ pub(super) enum Outcome {
 }
 
 impl<R: Resolve> Handler<R> {
-    pub(super) fn new(zone: Arc<ArcSwap<Snapshot>>, resolver: Arc<R>, metrics: Arc<DnsMetrics>) -> Self {
-        Self { zone, resolver, metrics, rotation: AtomicUsize::new(0) }
+    pub(super) fn new(
+        zone: Arc<ArcSwap<Snapshot>>,
+        resolver: Arc<R>,
+        metrics: Arc<DnsMetrics>,
+    ) -> Self {
+        Self {
+            zone,
+            resolver,
+            metrics,
+            rotation: AtomicUsize::new(0),
+        }
     }
 
     pub(super) fn metrics(&self) -> &DnsMetrics {
@@ -50,16 +59,18 @@ impl<R: Resolve> Handler<R> {
     }
 
     /// Answers what can be answered at once.
-    pub(super) fn start(&self, message: &[u8], transport: Transport) -> Outcome {
+    pub(super) fn start(&self, message: &[u8], transport: ClientTransport) -> Outcome {
         self.metrics.query(transport);
         match catch_unwind(AssertUnwindSafe(|| self.decide(message, transport))) {
             Ok(outcome) => outcome,
             Err(_panic) => {
                 self.contained();
                 match (u16_at(message, 0), u16_at(message, 2)) {
-                    (Some(id), Some(bits)) => {
-                        self.done(Reply::without_zone(reply::header_only(id, bits, Rcode::ServFail)))
-                    }
+                    (Some(id), Some(bits)) => self.done(Reply::without_zone(reply::header_only(
+                        id,
+                        bits,
+                        Rcode::ServFail,
+                    ))),
                     _ => Outcome::Silence,
                 }
             }
@@ -81,7 +92,7 @@ impl<R: Resolve> Handler<R> {
         reply.octets
     }
 
-    fn decide(&self, message: &[u8], transport: Transport) -> Outcome {
+    fn decide(&self, message: &[u8], transport: ClientTransport) -> Outcome {
         match query::parse(message, transport) {
             Incoming::Drop => {
                 self.metrics.dropped_malformed();
@@ -90,9 +101,16 @@ impl<R: Resolve> Handler<R> {
             Incoming::Reply(written) => self.done(Reply::without_zone(written)),
             Incoming::Query(query) => {
                 let rotation = self.rotation.fetch_add(1, Ordering::Relaxed);
-                match answer::answer(&self.zone.load_full(), query, rotation) {
-                    Answer::Reply(reply) => self.done(reply),
-                    Answer::Forward(job) => Outcome::Wait(job),
+                let mut answer = answer::answer(&self.zone.load_full(), query, rotation);
+                loop {
+                    let job = match answer {
+                        Answer::Reply(reply) => return self.done(reply),
+                        Answer::Forward(job) => job,
+                    };
+                    let Some(known) = self.resolver.resolve_from_cache(&job.question()) else {
+                        return Outcome::Wait(job);
+                    };
+                    answer = answer::finish(*job, known);
                 }
             }
         }
@@ -102,13 +120,11 @@ impl<R: Resolve> Handler<R> {
         let deadline = Instant::now() + FORWARD_LIMIT;
         let mut job = job;
         loop {
-            let result = match job.zone() {
-                Some(zone) => {
-                    let asked = self.resolver.resolve(job.snapshot(), zone, job.question());
-                    tokio::time::timeout_at(deadline, asked).await.unwrap_or(Err(Failure::Timeout))
-                }
-                None => Err(Failure::Upstream { error: None }),
-            };
+            let question = job.question();
+            let asked = self.resolver.resolve(job.zone(), &question);
+            let result = tokio::time::timeout_at(deadline, asked)
+                .await
+                .unwrap_or(Err(Failure::Timeout));
             match answer::finish(*job, result) {
                 Answer::Reply(reply) => return reply,
                 Answer::Forward(next) => job = next,

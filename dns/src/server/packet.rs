@@ -5,7 +5,9 @@ use std::net::{Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
 use nix::libc::{in_pktinfo, in6_pktinfo};
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg};
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg,
+};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
@@ -32,32 +34,69 @@ pub(super) fn control_buffer() -> Vec<u8> {
     nix::cmsg_space!(in_pktinfo, in6_pktinfo)
 }
 
-/// Receives one datagram, if one is there; a longer one is cut to the buffer.
+/// Receives one datagram, if one is there as far as the runtime knows; a longer one is cut to the
+/// buffer.
 ///
 /// # Errors
 /// `WouldBlock` when there is none; else what the kernel says.
-pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8], control: &mut [u8]) -> io::Result<Received> {
-    socket.try_io(Interest::READABLE, || {
-        let mut parts = [IoSliceMut::new(buffer)];
-        let message =
-            recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, Some(control), MsgFlags::empty())?;
-        let peer = message.address.as_ref().and_then(socket_addr).ok_or(io::ErrorKind::InvalidData)?;
-        let mut local = Local::Bound;
-        for control in message.cmsgs()? {
-            match control {
-                ControlMessageOwned::Ipv4PacketInfo(info) => {
-                    // The interface is left to routing: paths may be asymmetric.
-                    local = Local::V4(in_pktinfo { ipi_ifindex: 0, ..info });
-                }
-                ControlMessageOwned::Ipv6PacketInfo(info) => {
-                    let address = Ipv6Addr::from(info.ipi6_addr.s6_addr);
-                    let ipi6_ifindex = if address.is_unicast_link_local() { info.ipi6_ifindex } else { 0 };
-                    local = Local::V6(in6_pktinfo { ipi6_ifindex, ..info });
-                }
-                _ => {}
+pub(super) fn receive(
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+    control: &mut [u8],
+) -> io::Result<Received> {
+    socket.try_io(Interest::READABLE, || receive_now(socket, buffer, control))
+}
+
+/// As [`receive`], but asks the kernel: the runtime learns of datagrams a little later.
+///
+/// # Errors
+/// As [`receive`].
+pub(super) fn receive_now(
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+    control: &mut [u8],
+) -> io::Result<Received> {
+    let mut parts = [IoSliceMut::new(buffer)];
+    let message = recvmsg::<SockaddrStorage>(
+        socket.as_raw_fd(),
+        &mut parts,
+        Some(control),
+        MsgFlags::MSG_DONTWAIT,
+    )?;
+    let peer = message
+        .address
+        .as_ref()
+        .and_then(socket_addr)
+        .ok_or(io::ErrorKind::InvalidData)?;
+    let mut local = Local::Bound;
+    for control in message.cmsgs()? {
+        match control {
+            ControlMessageOwned::Ipv4PacketInfo(info) => {
+                // The interface is left to routing: paths may be asymmetric.
+                local = Local::V4(in_pktinfo {
+                    ipi_ifindex: 0,
+                    ..info
+                });
             }
+            ControlMessageOwned::Ipv6PacketInfo(info) => {
+                let address = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+                let ipi6_ifindex = if address.is_unicast_link_local() {
+                    info.ipi6_ifindex
+                } else {
+                    0
+                };
+                local = Local::V6(in6_pktinfo {
+                    ipi6_ifindex,
+                    ..info
+                });
+            }
+            _ => {}
         }
-        Ok(Received { len: message.bytes, peer, local })
+    }
+    Ok(Received {
+        len: message.bytes,
+        peer,
+        local,
     })
 }
 
@@ -65,7 +104,12 @@ pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8], control: &mut [u8])
 ///
 /// # Errors
 /// What the kernel says.
-pub(super) async fn send(socket: &UdpSocket, octets: &[u8], peer: SocketAddr, local: Local) -> io::Result<()> {
+pub(super) async fn send(
+    socket: &UdpSocket,
+    octets: &[u8],
+    peer: SocketAddr,
+    local: Local,
+) -> io::Result<()> {
     socket
         .async_io(Interest::WRITABLE, || {
             let info = match &local {
@@ -74,7 +118,13 @@ pub(super) async fn send(socket: &UdpSocket, octets: &[u8], peer: SocketAddr, lo
                 Local::V6(info) => Some(ControlMessage::Ipv6PacketInfo(info)),
             };
             let peer = SockaddrStorage::from(peer);
-            sendmsg(socket.as_raw_fd(), &[IoSlice::new(octets)], info.as_slice(), MsgFlags::empty(), Some(&peer))?;
+            sendmsg(
+                socket.as_raw_fd(),
+                &[IoSlice::new(octets)],
+                info.as_slice(),
+                MsgFlags::empty(),
+                Some(&peer),
+            )?;
             Ok(())
         })
         .await
@@ -84,5 +134,7 @@ fn socket_addr(address: &SockaddrStorage) -> Option<SocketAddr> {
     if let Some(v4) = address.as_sockaddr_in() {
         return Some(SocketAddrV4::from(*v4).into());
     }
-    address.as_sockaddr_in6().map(|v6| SocketAddrV6::from(*v6).into())
+    address
+        .as_sockaddr_in6()
+        .map(|v6| SocketAddrV6::from(*v6).into())
 }

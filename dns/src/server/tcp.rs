@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connections::{Admission, Connections, Slot};
 use super::handler::{Handler, Outcome};
-use crate::forwarding::{Resolve, Transport};
+use crate::forwarding::{ClientTransport, Resolve};
 use crate::reply::TCP_IDLE_SECONDS;
 use crate::tasks::Tasks;
 use crate::wire::HEADER;
@@ -131,7 +131,12 @@ async fn read_queries<R: Resolve>(
     handler: &Handler<R>,
     stop: &CancellationToken,
 ) {
-    let mut frames = FramedRead::new(read, LengthDelimitedCodec::builder().length_field_length(2).new_codec());
+    let mut frames = FramedRead::new(
+        read,
+        LengthDelimitedCodec::builder()
+            .length_field_length(2)
+            .new_codec(),
+    );
     let mut in_flight = FuturesUnordered::new();
     let mut deadline = Instant::now() + IDLE;
     loop {
@@ -141,7 +146,7 @@ async fn read_queries<R: Resolve>(
             Some(reply) = in_flight.next(), if !in_flight.is_empty() => Some(reply),
             frame = frames.next(), if in_flight.len() < PIPELINE => {
                 let Some(query) = usable(frame) else { break };
-                match handler.start(&query, Transport::Tcp) {
+                match handler.start(&query, ClientTransport::Tcp) {
                     Outcome::Silence => None,
                     Outcome::Reply(octets) => Some(octets),
                     Outcome::Wait(job) => {
@@ -173,10 +178,16 @@ async fn read_queries<R: Resolve>(
 
 /// A frame that can hold a header; anything else ends the connection (rule 75).
 fn usable(frame: Option<io::Result<bytes::BytesMut>>) -> Option<Bytes> {
-    frame?.ok().filter(|frame| frame.len() >= HEADER).map(bytes::BytesMut::freeze)
+    frame?
+        .ok()
+        .filter(|frame| frame.len() >= HEADER)
+        .map(bytes::BytesMut::freeze)
 }
 
-async fn write_replies(write: impl AsyncWrite + Unpin, queue: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
+async fn write_replies(
+    write: impl AsyncWrite + Unpin,
+    queue: mpsc::Receiver<Vec<u8>>,
+) -> io::Result<()> {
     let (mut write, mut queue) = (write, queue);
     let mut gathered = Vec::new();
     while let Some(first) = queue.recv().await {

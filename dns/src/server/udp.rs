@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handler::{Handler, Outcome};
 use super::packet::{self, Received};
-use crate::forwarding::{Resolve, Transport};
+use crate::forwarding::{ClientTransport, Resolve};
 use crate::tasks::Tasks;
 
 /// Far above any query; a longer datagram is cut, and so FORMERR.
@@ -27,6 +27,8 @@ const LAST: usize = 4096;
 
 /// Pause after an error that should pass, lest a lasting one spins.
 const PAUSE: Duration = Duration::from_millis(10);
+
+type Receive = fn(&UdpSocket, &mut [u8], &mut [u8]) -> io::Result<Received>;
 
 /// What one loop needs.
 pub(super) struct Udp<R> {
@@ -51,18 +53,28 @@ impl<R: Resolve> Udp<R> {
                 () = stop.cancelled() => break,
                 ready = self.socket.readable() => ready?,
             }
-            if self.turn(BATCH, &mut buffer, &mut control).await? {
+            if self
+                .turn(BATCH, packet::receive, &mut buffer, &mut control)
+                .await?
+            {
                 tokio::task::yield_now().await;
             }
         }
-        self.turn(LAST, &mut buffer, &mut control).await?;
+        self.turn(LAST, packet::receive_now, &mut buffer, &mut control)
+            .await?;
         Ok(())
     }
 
     /// Handles up to `count` datagrams; true when there may be more.
-    async fn turn(&self, count: usize, buffer: &mut [u8], control: &mut [u8]) -> io::Result<bool> {
+    async fn turn(
+        &self,
+        count: usize,
+        receive: Receive,
+        buffer: &mut [u8],
+        control: &mut [u8],
+    ) -> io::Result<bool> {
         for _ in 0..count {
-            match packet::receive(&self.socket, buffer, control) {
+            match receive(&self.socket, buffer, control) {
                 Ok(received) => {
                     let message = buffer.get(..received.len).unwrap_or_default();
                     self.handle(message, received).await;
@@ -79,12 +91,16 @@ impl<R: Resolve> Udp<R> {
     }
 
     async fn handle(&self, message: &[u8], received: Received) {
-        let Received { len: _, peer, local } = received;
+        let Received {
+            len: _,
+            peer,
+            local,
+        } = received;
         if peer.port() == 0 {
             self.handler.metrics().dropped_malformed();
             return;
         }
-        match self.handler.start(message, Transport::Udp) {
+        match self.handler.start(message, ClientTransport::Udp) {
             Outcome::Silence => {}
             Outcome::Reply(octets) => {
                 let sent = packet::send(&self.socket, &octets, peer, local).await;
@@ -117,5 +133,11 @@ fn note<R: Resolve>(handler: &Handler<R>, peer: SocketAddr, sent: io::Result<()>
 /// Errors that mean the socket itself is no good.
 fn is_fatal(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
-    matches!(errno, Some(Errno::EBADF | Errno::ENOTSOCK | Errno::EINVAL | Errno::EFAULT))
+    matches!(
+        errno,
+        Some(Errno::EBADF | Errno::ENOTSOCK | Errno::EINVAL | Errno::EFAULT)
+    )
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,9 @@
 //! A client that sends octets and measures.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{
+    IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket,
+};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -116,7 +118,12 @@ impl Connection {
         match self.stream.read_exact(&mut length) {
             Ok(()) => {}
             Err(error) if is_timeout(&error) => return Ok(Frame::Nothing),
-            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
+                ) =>
+            {
                 return Ok(Frame::Closed);
             }
             Err(error) => return Err(error).context("read"),

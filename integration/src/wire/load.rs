@@ -48,9 +48,21 @@ impl Load {
     /// Sends the queries, and collects the replies until all are there or the
     /// last one had 3 s.
     pub fn run(&self) -> Result<LoadReport> {
-        ensure!(self.server.ip().is_loopback(), "a load on {} is not for this tool", self.server);
-        ensure!((1..=MAX_RATE).contains(&self.rate), "a rate of {}", self.rate);
-        ensure!((1..=MAX_TOTAL).contains(&self.total), "{} queries", self.total);
+        ensure!(
+            self.server.ip().is_loopback(),
+            "a load on {} is not for this tool",
+            self.server
+        );
+        ensure!(
+            (1..=MAX_RATE).contains(&self.rate),
+            "a rate of {}",
+            self.rate
+        );
+        ensure!(
+            (1..=MAX_TOTAL).contains(&self.total),
+            "{} queries",
+            self.total
+        );
         let socket = UdpSocket::bind((any_address(self.server), 0)).context("bind the client")?;
         socket.connect(self.server)?;
         socket.set_read_timeout(Some(Duration::from_millis(20)))?;
@@ -119,7 +131,10 @@ fn receive(
         }
         // A timeout, or an ICMP error while the server is away: go on.
         if let Ok(length) = socket.recv(&mut buffer) {
-            received.push((buffer.iter().take(length).copied().collect(), Instant::now()));
+            received.push((
+                buffer.iter().take(length).copied().collect(),
+                Instant::now(),
+            ));
         }
     }
     Ok(received)

@@ -94,7 +94,11 @@ impl Query {
         if self.shape == Shape::AsReply {
             bits |= 0x8000;
         }
-        let questions = if self.shape == Shape::TwoQuestions { 2 } else { 1 };
+        let questions = if self.shape == Shape::TwoQuestions {
+            2
+        } else {
+            1
+        };
         // RFC 1995 §3: the client's SOA is in the authority section.
         let authority = u16::from(self.rtype == TYPE_IXFR);
         let opts = match (&self.edns, self.shape) {
@@ -161,5 +165,7 @@ fn soa_of_serial_one(owner: &str) -> Result<Vec<u8>> {
 }
 
 fn length(data: &[u8]) -> Result<[u8; 2]> {
-    Ok(u16::try_from(data.len()).context("data too long")?.to_be_bytes())
+    Ok(u16::try_from(data.len())
+        .context("data too long")?
+        .to_be_bytes())
 }

@@ -158,7 +158,8 @@ fn serve_udp(socket: &Arc<UdpSocket>, shared: &Shared) {
         let Ok((length, from)) = socket.recv_from(&mut buffer) else {
             continue;
         };
-        let Some((query, behaviour)) = buffer.get(..length).and_then(|octets| shared.note(octets)) else {
+        let Some((query, behaviour)) = buffer.get(..length).and_then(|octets| shared.note(octets))
+        else {
             continue;
         };
         let socket = Arc::clone(socket);

@@ -105,7 +105,9 @@ impl Action {
                 name: (*name).to_owned(),
                 pace: pace_only(how)?,
             },
-            ["exit"] => Self::Exit { pace: pace_only(how)? },
+            ["exit"] => Self::Exit {
+                pace: pace_only(how)?,
+            },
             ["check"] => Self::Check,
             ["do", rest @ ..] => Self::parse_do(rest)?,
             [names, rtype] => Self::Ask(Box::new(Ask::parse(names, rtype, how)?)),
@@ -143,7 +145,11 @@ impl Action {
         match self {
             Self::Swap { .. } | Self::SilenceUpstreams | Self::Connect(_) | Self::Terminate => true,
             Self::Ask(ask) => matches!(ask.via, Via::UdpLoad { .. } | Via::UdpFire),
-            Self::Get { .. } | Self::Metric { .. } | Self::Check | Self::Exit { .. } | Self::Wait(_) => false,
+            Self::Get { .. }
+            | Self::Metric { .. }
+            | Self::Check
+            | Self::Exit { .. }
+            | Self::Wait(_) => false,
         }
     }
 
@@ -248,7 +254,10 @@ impl Ask {
     }
 
     fn edns(&mut self) -> Result<&mut Edns> {
-        self.query.edns.as_mut().context("an option of EDNS without EDNS")
+        self.query
+            .edns
+            .as_mut()
+            .context("an option of EDNS without EDNS")
     }
 
     /// The query of one repetition, from 0.
@@ -273,7 +282,11 @@ fn shape_of(word: &str) -> Result<Shape> {
 }
 
 fn pace_only(how: &str) -> Result<Pace> {
-    if how == "-" { Ok(Pace::Once) } else { pace(how) }
+    if how == "-" {
+        Ok(Pace::Once)
+    } else {
+        pace(how)
+    }
 }
 
 fn pace(word: &str) -> Result<Pace> {

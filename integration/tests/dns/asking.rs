@@ -29,12 +29,28 @@ pub(crate) enum Awaits {
 /// Asks all repetitions once.
 pub(crate) fn ask(gateway: &mut Gateway, ask: &Ask, awaits: Awaits) -> Result<Observation> {
     let server = server(gateway, ask.server)?;
-    let before: Vec<usize> = gateway.upstreams().iter().map(|upstream| upstream.seen().len()).collect();
+    let before: Vec<usize> = gateway
+        .upstreams()
+        .iter()
+        .map(|upstream| upstream.seen().len())
+        .collect();
     let mut seen = Observation::default();
     match ask.via {
         Via::Udp => over_udp(server, ask, awaits, &mut seen)?,
         Via::UdpFire => fire(server, ask)?,
-        Via::UdpLoad { rate, swaps } => under_load(gateway, server, ask, Load { server, query: ask.query(0), rate, total: ask.times }, swaps, &mut seen)?,
+        Via::UdpLoad { rate, swaps } => under_load(
+            gateway,
+            server,
+            ask,
+            Load {
+                server,
+                query: ask.query(0),
+                rate,
+                total: ask.times,
+            },
+            swaps,
+            &mut seen,
+        )?,
         Via::Tcp | Via::TcpHalfClose | Via::TcpIdle => {
             for repetition in 0..ask.times {
                 let query = ask.query(repetition);
@@ -43,10 +59,17 @@ pub(crate) fn ask(gateway: &mut Gateway, ask: &Ask, awaits: Awaits) -> Result<Ob
         }
         Via::TcpOneWrite => pipelined(server, ask, &mut seen)?,
     }
-    let names: Vec<String> = (0..ask.times.min(1000)).map(|repetition| ask.query(repetition).name).collect();
+    let names: Vec<String> = (0..ask.times.min(1000))
+        .map(|repetition| ask.query(repetition).name)
+        .collect();
     for (upstream, before) in gateway.upstreams().iter().zip(before) {
-        let ours = |seen: &Seen| names.iter().any(|name| name.eq_ignore_ascii_case(&seen.name()));
-        seen.upstream.extend(upstream.seen().into_iter().skip(before).filter(ours));
+        let ours = |seen: &Seen| {
+            names
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(&seen.name()))
+        };
+        seen.upstream
+            .extend(upstream.seen().into_iter().skip(before).filter(ours));
     }
     Ok(seen)
 }
@@ -65,7 +88,11 @@ fn id(repetition: u32) -> u16 {
 }
 
 fn over_udp(server: SocketAddr, ask: &Ask, awaits: Awaits, seen: &mut Observation) -> Result<()> {
-    let timeout = if awaits == Awaits::Silence { SILENCE } else { REPLY };
+    let timeout = if awaits == Awaits::Silence {
+        SILENCE
+    } else {
+        REPLY
+    };
     for repetition in 0..ask.times {
         if let Some(pause) = ask.every.filter(|_| repetition > 0) {
             wait(pause);
@@ -95,7 +122,11 @@ fn decode(octets: &[u8]) -> Result<Reply> {
 
 fn fire(server: SocketAddr, ask: &Ask) -> Result<()> {
     for repetition in 0..ask.times {
-        udp(server, &ask.query(repetition).encode(id(repetition))?, Duration::from_millis(1))?;
+        udp(
+            server,
+            &ask.query(repetition).encode(id(repetition))?,
+            Duration::from_millis(1),
+        )?;
     }
     Ok(())
 }
@@ -135,8 +166,13 @@ fn over_tcp(server: SocketAddr, via: Via, query: Query, seen: &mut Observation) 
 /// All queries in one write; the replies may come in any order.
 fn pipelined(server: SocketAddr, ask: &Ask, seen: &mut Observation) -> Result<()> {
     let mut connection = Connection::open(server)?;
-    let mut waiting: Vec<(u16, Query)> = (0..ask.times).map(|repetition| (id(repetition), ask.query(repetition))).collect();
-    let messages: Result<Vec<Vec<u8>>> = waiting.iter().map(|(id, query)| query.encode(*id)).collect();
+    let mut waiting: Vec<(u16, Query)> = (0..ask.times)
+        .map(|repetition| (id(repetition), ask.query(repetition)))
+        .collect();
+    let messages: Result<Vec<Vec<u8>>> = waiting
+        .iter()
+        .map(|(id, query)| query.encode(*id))
+        .collect();
     let started = Instant::now();
     connection.send(&messages?)?;
     while !waiting.is_empty() {
@@ -145,7 +181,8 @@ fn pipelined(server: SocketAddr, ask: &Ask, seen: &mut Observation) -> Result<()
         };
         let reply = decode(&octets)?;
         let position = waiting.iter().position(|(id, _)| *id == reply.id);
-        let (_, query) = waiting.swap_remove(position.context("a reply to no query, or a second one")?);
+        let (_, query) =
+            waiting.swap_remove(position.context("a reply to no query, or a second one")?);
         seen.got.push(Got {
             query,
             reply,
@@ -181,7 +218,10 @@ fn under_load(
                     wait(Duration::from_millis(20));
                     continue;
                 }
-                let edit = Edit::Put(format!("192.0.2.{}", swapped % 250 + 1), "load.example.org".to_owned());
+                let edit = Edit::Put(
+                    format!("192.0.2.{}", swapped % 250 + 1),
+                    "load.example.org".to_owned(),
+                );
                 gateway.swap(&edit, Stamp::New)?;
                 swapped += 1;
                 seen.readyz.push(gateway.get("/readyz")?);
@@ -190,35 +230,51 @@ fn under_load(
             Ok(())
         };
         let beside = beside();
-        let report = loading.join().map_err(|_| anyhow::anyhow!("the load panicked"));
+        let report = loading
+            .join()
+            .map_err(|_| anyhow::anyhow!("the load panicked"));
         beside.and(Ok((report??, swapped)))
     })?;
     let seconds = report.took.as_secs_f64();
     let rate = f64::from(report.sent) / seconds;
     let mut times: Vec<Duration> = report.replies.values().map(|(_, after)| *after).collect();
     times.sort();
-    let at = |percent: usize| times.get((times.len() * percent / 100).min(times.len().saturating_sub(1)));
+    let at = |percent: usize| {
+        times.get((times.len() * percent / 100).min(times.len().saturating_sub(1)))
+    };
     tsunaro_integration::say(&format!(
         "{} queries for {} in {seconds:.1} s ({rate:.0}/s), {swapped} swaps; replies: {}, median {:?}, 99 % {:?}, slowest {:?}",
-        report.sent, ask.query(0).name, times.len(), at(50), at(99), at(100),
+        report.sent,
+        ask.query(0).name,
+        times.len(),
+        at(50),
+        at(99),
+        at(100),
     ));
     // A load that was not put on says nothing.
-    ensure!(rate > f64::from(load.rate) * 0.8, "the sender reached only {rate:.0} queries a second");
+    ensure!(
+        rate > f64::from(load.rate) * 0.8,
+        "the sender reached only {rate:.0} queries a second"
+    );
     seen.missing = usize::try_from(report.sent)? - report.replies.len();
-    seen.got.extend(report.replies.into_values().map(|(reply, after)| Got {
-        query: load.query.clone(),
-        reply,
-        after,
-        server,
-        from: server,
-    }));
+    seen.got
+        .extend(report.replies.into_values().map(|(reply, after)| Got {
+            query: load.query.clone(),
+            reply,
+            after,
+            server,
+            from: server,
+        }));
     Ok(())
 }
 
 /// A pause that the case itself asks for.
 pub(crate) fn wait(time: Duration) {
     let until = Instant::now() + time;
-    while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+    while let Some(left) = until
+        .checked_duration_since(Instant::now())
+        .filter(|left| !left.is_zero())
+    {
         std::thread::park_timeout(left);
     }
 }

@@ -31,7 +31,9 @@ pub(crate) fn run() -> Result<(), Failed> {
         for (program, header) in [("dig", "+comments"), ("kdig", "+header")] {
             let theirs = theirs([program, header], gateway.dns(), &name, rtype)?;
             if own != theirs {
-                return Err(format!("{name} {rtype}: {program} reads {theirs:?}, we read {own:?}").into());
+                return Err(
+                    format!("{name} {rtype}: {program} reads {theirs:?}, we read {own:?}").into(),
+                );
             }
         }
     }
@@ -46,25 +48,49 @@ fn own(server: SocketAddr, name: &str, rtype: &str) -> Result<Read> {
     let datagram = udp(server, &query, Duration::from_secs(2))?.context("no reply")?;
     let reply = Reply::decode(&datagram.octets)?;
     let sections = reply.answer.iter().chain(&reply.authority);
-    let records = sections.map(|record| format!("{} {} {}", record.owner, record.ttl, record.typed()));
+    let records =
+        sections.map(|record| format!("{} {} {}", record.owner, record.ttl, record.typed()));
     Ok((rcode_name(reply.rcode), records.collect()))
 }
 
-fn theirs([program, header]: [&str; 2], server: SocketAddr, name: &str, rtype: &str) -> Result<Read> {
+fn theirs(
+    [program, header]: [&str; 2],
+    server: SocketAddr,
+    name: &str,
+    rtype: &str,
+) -> Result<Read> {
     let at = format!("@{}", server.ip());
     let port = server.port().to_string();
     let output = Command::new(program)
-        .args([&at, "-p", &port, name, rtype, "+noall", header, "+answer", "+authority"])
+        .args([
+            &at,
+            "-p",
+            &port,
+            name,
+            rtype,
+            "+noall",
+            header,
+            "+answer",
+            "+authority",
+        ])
         .output()
         .with_context(|| format!("run {program}"))?;
     let text = String::from_utf8(output.stdout)?;
     ensure!(output.status.success(), "{program}: {text}");
-    let code = text.split("status: ").nth(1).and_then(|rest| rest.split([',', ';']).next());
-    let lines = text.lines().filter(|line| !line.starts_with(';') && !line.trim().is_empty());
+    let code = text
+        .split("status: ")
+        .nth(1)
+        .and_then(|rest| rest.split([',', ';']).next());
+    let lines = text
+        .lines()
+        .filter(|line| !line.starts_with(';') && !line.trim().is_empty());
     let records = lines.map(|line| {
         let words = line.split_whitespace().enumerate();
         // The third word is the class.
-        let kept: Vec<&str> = words.filter(|(index, _)| *index != 2).map(|(_, word)| word).collect();
+        let kept: Vec<&str> = words
+            .filter(|(index, _)| *index != 2)
+            .map(|(_, word)| word)
+            .collect();
         kept.join(" ")
     });
     Ok((code.context("no status")?.to_owned(), records.collect()))

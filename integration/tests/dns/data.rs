@@ -46,12 +46,18 @@ impl Case {
 
     /// Whether it needs an agent that no other case uses.
     pub(crate) fn is_alone(&self) -> bool {
-        !self.setup.can_be_shared() || self.steps.iter().any(|step| step.action.leaves_traces() || step.action.is_slow())
+        !self.setup.can_be_shared()
+            || self
+                .steps
+                .iter()
+                .any(|step| step.action.leaves_traces() || step.action.is_slow())
     }
 
     /// Whether no agent is needed that serves.
     pub(crate) fn only_checks(&self) -> bool {
-        self.steps.iter().all(|step| matches!(step.action, Action::Check))
+        self.steps
+            .iter()
+            .all(|step| matches!(step.action, Action::Check))
     }
 }
 
@@ -99,14 +105,23 @@ fn row(cases: &mut Vec<Case>, line: usize, text: &str) -> Result<()> {
     if *id == "." {
         ensure!(*rules == ".", "a further step with rules of its own");
         if *setup != "." {
-            ensure!(matches!(step.action, Action::Check), "only checks may change the setup");
+            ensure!(
+                matches!(step.action, Action::Check),
+                "only checks may change the setup"
+            );
             step.setup = Some(Setup::parse(setup)?);
         }
-        cases.last_mut().context("a further step of no case")?.steps.push(step);
+        cases
+            .last_mut()
+            .context("a further step of no case")?
+            .steps
+            .push(step);
         return Ok(());
     }
     ensure!(
-        rules.split(',').all(|rule| rule.parse::<u8>().is_ok_and(|rule| (1..=84).contains(&rule))),
+        rules.split(',').all(|rule| rule
+            .parse::<u8>()
+            .is_ok_and(|rule| (1..=84).contains(&rule))),
         "\"{rules}\" are no numbers of rules"
     );
     cases.push(Case {

@@ -24,10 +24,15 @@ use crate::setup::{Bind, Front, HostsKind};
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/dns-differences.md");
 
 pub(crate) fn trials(cases: &[Case]) -> Vec<Trial> {
-    let cases: Vec<Case> = cases.iter().filter(|case| can_be_compared(case)).cloned().collect();
-    vec![Trial::test("docs/dns-differences.md says what CoreDNS and NSD do", move || {
-        Ok::<(), Failed>(compare(&cases)?)
-    })]
+    let cases: Vec<Case> = cases
+        .iter()
+        .filter(|case| can_be_compared(case))
+        .cloned()
+        .collect();
+    vec![Trial::test(
+        "docs/dns-differences.md says what CoreDNS and NSD do",
+        move || Ok::<(), Failed>(compare(&cases)?),
+    )]
 }
 
 /// Cases of questions alone, with a result that does not hang on chance or time.
@@ -42,7 +47,10 @@ fn can_be_compared(case: &Case) -> bool {
         }
         _ => false,
     });
-    asks && setup.u1 == setup.u2 && setup.bind == Bind::One && setup.front == Front::None && setup.hosts != HostsKind::Missing
+    asks && setup.u1 == setup.u2
+        && setup.bind == Bind::One
+        && setup.front == Front::None
+        && setup.hosts != HostsKind::Missing
 }
 
 /// What a server does with a case.
@@ -55,7 +63,11 @@ enum Verdict {
 }
 
 fn compare(cases: &[Case]) -> Result<()> {
-    ensure!(cases.len() > 50, "only {} cases can be compared", cases.len());
+    ensure!(
+        cases.len() > 50,
+        "only {} cases can be compared",
+        cases.len()
+    );
     let (coredns, nsd) = std::thread::scope(|scope| {
         let nsd = scope.spawn(|| verdicts(cases, Engine::Nsd));
         let coredns = verdicts(cases, Engine::CoreDns);
@@ -66,23 +78,37 @@ fn compare(cases: &[Case]) -> Result<()> {
     if std::env::var_os("TSUNARO_UPDATE").is_some() {
         return std::fs::write(FILE, text).context("write docs/dns-differences.md");
     }
-    let written = std::fs::read_to_string(Path::new(FILE)).context("read docs/dns-differences.md")?;
-    let differs = written.lines().zip(text.lines()).find(|(old, new)| old != new);
+    let written =
+        std::fs::read_to_string(Path::new(FILE)).context("read docs/dns-differences.md")?;
+    let differs = written
+        .lines()
+        .zip(text.lines())
+        .find(|(old, new)| old != new);
     if let Some((old, new)) = differs {
-        anyhow::bail!("the file says\n  {old}\nbut now it is\n  {new}\nTSUNARO_UPDATE=1 writes it anew");
+        anyhow::bail!(
+            "the file says\n  {old}\nbut now it is\n  {new}\nTSUNARO_UPDATE=1 writes it anew"
+        );
     }
-    ensure!(written == text, "docs/dns-differences.md is shorter or longer than now; TSUNARO_UPDATE=1 writes it anew");
+    ensure!(
+        written == text,
+        "docs/dns-differences.md is shorter or longer than now; TSUNARO_UPDATE=1 writes it anew"
+    );
     Ok(())
 }
 
 fn verdicts(cases: &[Case], engine: Engine) -> Result<Vec<Verdict>> {
     let mut groups: BTreeMap<&str, Vec<(usize, &Case)>> = BTreeMap::new();
     for (index, case) in cases.iter().enumerate() {
-        groups.entry(&case.setup_text).or_default().push((index, case));
+        groups
+            .entry(&case.setup_text)
+            .or_default()
+            .push((index, case));
     }
     let mut verdicts = vec![Verdict::NotAsked; cases.len()];
     for group in groups.values() {
-        let asked = group.iter().filter(|(_, case)| engine == Engine::CoreDns || (nsd_can(&case.setup) && !needs_extra_zone(case)));
+        let asked = group.iter().filter(|(_, case)| {
+            engine == Engine::CoreDns || (nsd_can(&case.setup) && !needs_extra_zone(case))
+        });
         let mut gateway = None;
         for (index, case) in asked {
             let gateway = match &mut gateway {
@@ -90,7 +116,8 @@ fn verdicts(cases: &[Case], engine: Engine) -> Result<Vec<Verdict>> {
                 none => none.insert(Gateway::start(&case.setup, engine)?),
             };
             if let Some(slot) = verdicts.get_mut(*index) {
-                *slot = verdict(case, gateway).with_context(|| format!("{} on {engine:?}", case.id))?;
+                *slot =
+                    verdict(case, gateway).with_context(|| format!("{} on {engine:?}", case.id))?;
             }
         }
     }
@@ -101,7 +128,9 @@ fn needs_extra_zone(case: &Case) -> bool {
     // "aliasextra" and "aliasfwd" lead there.
     case.steps.iter().any(|step| {
         let words = [step.text.as_str(), step.expect_text.as_str()];
-        words.iter().any(|text| text.contains(".E") || text.starts_with("E "))
+        words
+            .iter()
+            .any(|text| text.contains(".E") || text.starts_with("E "))
     })
 }
 
@@ -109,13 +138,24 @@ fn verdict(case: &Case, gateway: &mut Gateway) -> Result<Verdict> {
     let mut memory = Memory::default();
     let mut differences = Vec::new();
     for step in &case.steps {
-        let Action::Ask(ask) = &step.action else { continue };
-        let awaits = if step.expect.contains(&Expectation::Silence) { Awaits::Silence } else { Awaits::Reply };
+        let Action::Ask(ask) = &step.action else {
+            continue;
+        };
+        let awaits = if step.expect.contains(&Expectation::Silence) {
+            Awaits::Silence
+        } else {
+            Awaits::Reply
+        };
         let seen = asking::ask(gateway, ask, awaits)?;
         if judge(&step.expect, &seen, &mut memory).is_empty() {
             continue;
         }
-        let mut text = match seen.got.iter().find(|got| differs_in_reply(step, &got.reply)).or(seen.got.first()) {
+        let mut text = match seen
+            .got
+            .iter()
+            .find(|got| differs_in_reply(step, &got.reply))
+            .or(seen.got.first())
+        {
             Some(got) => brief(&got.reply),
             None => format!("no reply within {} s", asking::REPLY.as_secs()),
         };
@@ -138,7 +178,11 @@ fn note(expectation: &Expectation, seen: &Observation) -> String {
         Expectation::FirstVaries => "; always in one order".to_owned(),
         Expectation::Upstream(_) => format!("; {} queries upstream", seen.upstream.len()),
         Expectation::OwnersAsAsked => {
-            let owner = seen.got.first().and_then(|got| got.reply.answer.first()).map(|record| record.owner.as_str());
+            let owner = seen
+                .got
+                .first()
+                .and_then(|got| got.reply.answer.first())
+                .map(|record| record.owner.as_str());
             format!("; owner {}", owner.unwrap_or("none"))
         }
         _ => String::new(),
@@ -146,13 +190,21 @@ fn note(expectation: &Expectation, seen: &Observation) -> String {
 }
 
 fn differs_in_reply(step: &Step, reply: &tsunaro_integration::wire::Reply) -> bool {
-    step.expect.iter().any(|each| matches!(each, Expectation::Rcode(code) if *code != reply.rcode))
+    step.expect
+        .iter()
+        .any(|each| matches!(each, Expectation::Rcode(code) if *code != reply.rcode))
 }
 
 fn table(cases: &[Case], coredns: &[Verdict], nsd: &[Verdict]) -> String {
     let count = |verdicts: &[Verdict]| {
-        let asked = verdicts.iter().filter(|each| **each != Verdict::NotAsked).count();
-        let same = verdicts.iter().filter(|each| **each == Verdict::AsContract).count();
+        let asked = verdicts
+            .iter()
+            .filter(|each| **each != Verdict::NotAsked)
+            .count();
+        let same = verdicts
+            .iter()
+            .filter(|each| **each == Verdict::AsContract)
+            .count();
         format!("{same} of {asked}")
     };
     let mut text = format!(
@@ -170,7 +222,10 @@ fn table(cases: &[Case], coredns: &[Verdict], nsd: &[Verdict]) -> String {
         count(nsd),
     );
     for ((case, coredns), nsd) in cases.iter().zip(coredns).zip(nsd) {
-        if [coredns, nsd].iter().all(|each| !matches!(each, Verdict::Differs(_))) {
+        if [coredns, nsd]
+            .iter()
+            .all(|each| !matches!(each, Verdict::Differs(_)))
+        {
             continue;
         }
         let join = |of: fn(&Step) -> &String| {

@@ -147,16 +147,25 @@ pub(crate) fn parse(text: &str, action: &Action) -> Result<Vec<Expectation>> {
         ensure!(may_expect_nothing(action), "nothing is expected");
         return Ok(Vec::new());
     }
-    ensure!(!may_expect_nothing(action), "nothing can be expected of this");
+    ensure!(
+        !may_expect_nothing(action),
+        "nothing can be expected of this"
+    );
     let mut list = Vec::new();
     for item in text.split(';').map(str::trim) {
-        let expectation = Expectation::parse(item).with_context(|| format!("the expectation \"{item}\""))?;
-        ensure!(expectation.fits(action), "\"{item}\" cannot be seen by this action");
+        let expectation =
+            Expectation::parse(item).with_context(|| format!("the expectation \"{item}\""))?;
+        ensure!(
+            expectation.fits(action),
+            "\"{item}\" cannot be seen by this action"
+        );
         list.push(expectation);
     }
-    let says_how_it_ends = |each: &Expectation| matches!(each, Expectation::Rcode(_) | Expectation::Silence);
+    let says_how_it_ends =
+        |each: &Expectation| matches!(each, Expectation::Rcode(_) | Expectation::Silence);
     ensure!(
-        !matches!(action, Action::Ask(_)) || list.iter().filter(|each| says_how_it_ends(each)).count() == 1,
+        !matches!(action, Action::Ask(_))
+            || list.iter().filter(|each| says_how_it_ends(each)).count() == 1,
         "exactly one response code, or silence"
     );
     Ok(list)
@@ -166,7 +175,11 @@ fn may_expect_nothing(action: &Action) -> bool {
     use crate::action::Via;
     match action {
         Action::Ask(ask) => ask.via == Via::UdpFire,
-        Action::Swap { .. } | Action::Wait(_) | Action::SilenceUpstreams | Action::Connect(_) | Action::Terminate => true,
+        Action::Swap { .. }
+        | Action::Wait(_)
+        | Action::SilenceUpstreams
+        | Action::Connect(_)
+        | Action::Terminate => true,
         Action::Get { .. } | Action::Metric { .. } | Action::Check | Action::Exit { .. } => false,
     }
 }
@@ -177,7 +190,9 @@ impl Expectation {
             return Ok(Self::Rcode(*code));
         }
         let at = item.find(['=', '<']);
-        let (key, rest) = at.and_then(|at| item.split_at_checked(at)).unwrap_or((item, ""));
+        let (key, rest) = at
+            .and_then(|at| item.split_at_checked(at))
+            .unwrap_or((item, ""));
         // `<=` is part of a bound, `=` alone is not.
         let value = rest.strip_prefix('=').unwrap_or(rest);
         if let Some((name, mask)) = FLAGS.iter().find(|(name, _)| *name == key) {
@@ -251,8 +266,12 @@ impl Expectation {
             Self::Rejected | Self::Says(_) => matches!(action, Action::Check),
             Self::Exit(_) => matches!(action, Action::Exit { .. }),
             Self::Closed(..) => matches!(action, Action::Ask(ask) if ask.via == Via::TcpIdle),
-            Self::Earlier(_) => matches!(action, Action::Ask(ask) if matches!(ask.pace, Pace::Until(_))),
-            Self::FirstVaries | Self::Median(_) => matches!(action, Action::Ask(ask) if ask.times > 1),
+            Self::Earlier(_) => {
+                matches!(action, Action::Ask(ask) if matches!(ask.pace, Pace::Until(_)))
+            }
+            Self::FirstVaries | Self::Median(_) => {
+                matches!(action, Action::Ask(ask) if ask.times > 1)
+            }
             Self::Upstream(_) | Self::UpstreamDo(_) | Self::UpstreamCd(_) => {
                 matches!(action, Action::Ask(ask) if ask.pace == Pace::Once)
             }
@@ -285,10 +304,22 @@ fn http_is(word: &str) -> Result<HttpIs> {
 
 /// `{A 192.0.2.1, A 192.0.2.2}` or `[CNAME web.Z, A 192.0.2.10]`.
 fn answer(text: &str) -> Result<Expectation> {
-    let patterns = |inner: &str| inner.split(',').map(Pattern::parse).collect::<Result<Vec<_>>>();
-    if let Some(inner) = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+    let patterns = |inner: &str| {
+        inner
+            .split(',')
+            .map(Pattern::parse)
+            .collect::<Result<Vec<_>>>()
+    };
+    if let Some(inner) = text
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'))
+    {
         return Ok(Expectation::AnswerSet(patterns(inner)?));
     }
-    let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    Ok(Expectation::AnswerList(patterns(inner.context("neither {…} nor […]")?)?))
+    let inner = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    Ok(Expectation::AnswerList(patterns(
+        inner.context("neither {…} nor […]")?,
+    )?))
 }

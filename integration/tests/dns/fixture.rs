@@ -125,7 +125,10 @@ pub(crate) fn config(setup: &Setup, upstreams: &[SocketAddr]) -> String {
     let upstreams: Vec<String> = upstreams.iter().map(|each| format!("\"{each}\"")).collect();
     for zone in extra {
         let upstreams = upstreams.join(", ");
-        line(&mut text, &format!("    - {{ zone: \"{zone}\", upstreams: [{upstreams}] }}"));
+        line(
+            &mut text,
+            &format!("    - {{ zone: \"{zone}\", upstreams: [{upstreams}] }}"),
+        );
     }
     text
 }

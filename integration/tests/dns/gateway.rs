@@ -48,7 +48,9 @@ pub(crate) struct Gateway {
 
 /// An address of 127/8 that other runs of these tests do not use at the same time.
 pub(crate) fn own_loopback() -> IpAddr {
-    let [high, low] = u16::try_from(std::process::id() & 0xffff).unwrap_or(0).to_be_bytes();
+    let [high, low] = u16::try_from(std::process::id() & 0xffff)
+        .unwrap_or(0)
+        .to_be_bytes();
     Ipv4Addr::new(127, 64 | (high >> 6), high & 0x3f, low.clamp(1, 254)).into()
 }
 
@@ -57,7 +59,11 @@ impl Gateway {
         let mut attempt = 1;
         loop {
             match Self::try_start(setup, engine) {
-                Err(error) if attempt < START_ATTEMPTS && format!("{error:#}").contains("in use") => attempt += 1,
+                Err(error)
+                    if attempt < START_ATTEMPTS && format!("{error:#}").contains("in use") =>
+                {
+                    attempt += 1
+                }
                 result => return result,
             }
         }
@@ -94,7 +100,11 @@ impl Gateway {
             Engine::Agent => {
                 let config = dir.path().join("gateway.yaml");
                 std::fs::write(&config, fixture::config(setup, &addresses))?;
-                spawn_local(&agent_binary()?, run_args(&config, dns, http), &dir.path().join("agent.log"))?
+                spawn_local(
+                    &agent_binary()?,
+                    run_args(&config, dns, http),
+                    &dir.path().join("agent.log"),
+                )?
             }
             Engine::CoreDns => reference::coredns(setup, dir.path(), dns, &addresses)?,
             Engine::Nsd => reference::nsd(setup, dir.path(), dns)?,
@@ -119,7 +129,11 @@ impl Gateway {
     }
 
     fn wait_until_it_serves(&self, hosts: HostsKind) -> Result<()> {
-        let wanted = if hosts == HostsKind::Missing { 503 } else { 200 };
+        let wanted = if hosts == HostsKind::Missing {
+            503
+        } else {
+            200
+        };
         Wait::new("the agent to serve", START)
             .every(Duration::from_millis(10))
             .logs([self.server.log_path().to_owned()])
@@ -132,7 +146,9 @@ impl Gateway {
                     other => bail!("{other:?}"),
                 }
             })?
-            .map_or(Ok(()), |status| bail!("the agent has ended: {status}: {}", self.server.log()))
+            .map_or(Ok(()), |status| {
+                bail!("the agent has ended: {status}: {}", self.server.log())
+            })
     }
 
     /// Where the agent answers DNS.
@@ -191,7 +207,11 @@ impl Gateway {
     pub(crate) fn log_tail(&self) -> String {
         let log = self.server.log();
         let lines: Vec<&str> = log.lines().collect();
-        lines.iter().skip(lines.len().saturating_sub(12)).map(|line| format!("    | {line}\n")).collect()
+        lines
+            .iter()
+            .skip(lines.len().saturating_sub(12))
+            .map(|line| format!("    | {line}\n"))
+            .collect()
     }
 }
 
@@ -238,7 +258,11 @@ pub(crate) fn check(setup: &Setup) -> Result<CheckSeen> {
     let check_code = checked.wait(START)?.code();
     let dns = SocketAddr::new(ip, free_port(ip)?);
     let http = SocketAddr::new(ip, free_port(ip)?);
-    let running = spawn_local(&agent, run_args(&config, dns, http), &dir.path().join("agent.log"))?;
+    let running = spawn_local(
+        &agent,
+        run_args(&config, dns, http),
+        &dir.path().join("agent.log"),
+    )?;
     // It ends, or it serves.
     let run_code = Wait::new("the agent to end or to serve", START)
         .every(Duration::from_millis(10))

@@ -11,7 +11,10 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// What a GET came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HttpSeen {
-    Reply { status: u16, body: String },
+    Reply {
+        status: u16,
+        body: String,
+    },
     /// Nothing listens, or the connection was cut.
     Refused,
 }
@@ -20,7 +23,12 @@ pub(crate) fn get(server: SocketAddr, path: &str) -> Result<HttpSeen> {
     match try_get(server, path) {
         Ok(text) if text.is_empty() => Ok(HttpSeen::Refused),
         Ok(text) => parse(&text),
-        Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset
+            ) =>
+        {
             Ok(HttpSeen::Refused)
         }
         Err(error) => Err(error).with_context(|| format!("GET http://{server}{path}")),
@@ -38,8 +46,14 @@ fn try_get(server: SocketAddr, path: &str) -> std::io::Result<String> {
 }
 
 fn parse(text: &str) -> Result<HttpSeen> {
-    let (head, body) = text.split_once("\r\n\r\n").context("an HTTP reply without an end of its head")?;
-    let status = head.split_whitespace().nth(1).context("no status")?.parse()?;
+    let (head, body) = text
+        .split_once("\r\n\r\n")
+        .context("an HTTP reply without an end of its head")?;
+    let status = head
+        .split_whitespace()
+        .nth(1)
+        .context("no status")?
+        .parse()?;
     Ok(HttpSeen::Reply {
         status,
         body: body.to_owned(),

@@ -30,10 +30,15 @@ enum Phase {
 
 impl Phase {
     fn of(case: &Case) -> Self {
-        let measures = |each: &Expectation| matches!(each, Expectation::Within(..) | Expectation::Median(_));
+        let measures =
+            |each: &Expectation| matches!(each, Expectation::Within(..) | Expectation::Median(_));
         if case.steps.iter().any(|step| step.action.is_load()) {
             Self::Load
-        } else if case.steps.iter().any(|step| step.expect.iter().any(measures)) {
+        } else if case
+            .steps
+            .iter()
+            .any(|step| step.expect.iter().any(measures))
+        {
             Self::Timed
         } else {
             Self::Usual
@@ -63,9 +68,16 @@ pub(crate) fn start(args: &Arguments, cases: Vec<Case>) -> (Vec<Trial>, Running)
         let selected = !args.is_filtered_out(&trial) && !args.list && !args.ignored;
         trials.push(trial);
         if selected {
-            let own = if case.is_alone() { case.id.as_str() } else { "" };
+            let own = if case.is_alone() {
+                case.id.as_str()
+            } else {
+                ""
+            };
             let key = (Phase::of(&case), format!("{own} {}", case.setup_text));
-            jobs.entry(key).or_insert_with(|| Job { cases: Vec::new() }).cases.push((case, sender));
+            jobs.entry(key)
+                .or_insert_with(|| Job { cases: Vec::new() })
+                .cases
+                .push((case, sender));
         }
     }
     let thread = (!jobs.is_empty()).then(|| std::thread::spawn(move || run_phases(jobs)));
@@ -100,7 +112,10 @@ fn run_phases(jobs: BTreeMap<(Phase, String), Job>) {
 }
 
 fn next(queue: &Mutex<VecDeque<Job>>) -> Option<Job> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    queue
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .pop_front()
 }
 
 fn run(job: Job) {
@@ -119,7 +134,10 @@ fn run(job: Job) {
         }
         Err(error) => {
             for (case, sender) in job.cases {
-                let _ = sender.send(Err(format!("{}: the agent did not start: {error:#}", case.id)));
+                let _ = sender.send(Err(format!(
+                    "{}: the agent did not start: {error:#}",
+                    case.id
+                )));
             }
         }
     }

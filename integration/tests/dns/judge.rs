@@ -16,10 +16,18 @@ const OPTION_EXTENDED_ERROR: u16 = 15;
 const DO: u16 = 0x8000;
 
 /// What does not hold, each as "expected …, got …".
-pub(crate) fn judge(expect: &[Expectation], seen: &Observation, memory: &mut Memory) -> Vec<String> {
+pub(crate) fn judge(
+    expect: &[Expectation],
+    seen: &Observation,
+    memory: &mut Memory,
+) -> Vec<String> {
     let mut faults = Vec::new();
     if seen.missing > 0 && !expect.contains(&Expectation::Silence) {
-        faults.push(format!("expected a reply, got none to {} of {} queries", seen.missing, seen.missing + seen.got.len()));
+        faults.push(format!(
+            "expected a reply, got none to {} of {} queries",
+            seen.missing,
+            seen.missing + seen.got.len()
+        ));
     }
     for each in expect {
         if let Err(fault) = holds(each, seen, memory) {
@@ -31,47 +39,86 @@ pub(crate) fn judge(expect: &[Expectation], seen: &Observation, memory: &mut Mem
 
 fn holds(expectation: &Expectation, seen: &Observation, memory: &mut Memory) -> Result<(), String> {
     match expectation {
-        Expectation::Silence => require(seen.got.is_empty() && seen.missing > 0, "silence", || summary(&seen.got)),
-        Expectation::Replies(bound) => {
-            require(bound.holds(seen.got.len()), format!("{bound} replies"), || format!("{}", seen.got.len()))
-        }
+        Expectation::Silence => require(seen.got.is_empty() && seen.missing > 0, "silence", || {
+            summary(&seen.got)
+        }),
+        Expectation::Replies(bound) => require(
+            bound.holds(seen.got.len()),
+            format!("{bound} replies"),
+            || format!("{}", seen.got.len()),
+        ),
         Expectation::FirstVaries => {
-            let firsts: BTreeSet<String> = seen.got.iter().filter_map(|got| Some(got.reply.answer.first()?.typed())).collect();
-            require(firsts.len() > 1, "a first record that varies", || format!("always {firsts:?}"))
+            let firsts: BTreeSet<String> = seen
+                .got
+                .iter()
+                .filter_map(|got| Some(got.reply.answer.first()?.typed()))
+                .collect();
+            require(firsts.len() > 1, "a first record that varies", || {
+                format!("always {firsts:?}")
+            })
         }
         Expectation::Median(most) => {
             let mut times: Vec<Duration> = seen.got.iter().map(|got| got.after).collect();
             times.sort();
             let median = times.get(times.len() / 2).copied().unwrap_or(Duration::MAX);
-            require(median <= *most, format!("a median of {most:?} at most"), || format!("{median:?}, sorted {times:?}"))
+            require(
+                median <= *most,
+                format!("a median of {most:?} at most"),
+                || format!("{median:?}, sorted {times:?}"),
+            )
         }
         Expectation::Upstream(bound) => {
             let count = seen.upstream.len();
-            require(bound.holds(count), format!("{bound} queries at the upstreams"), || count.to_string())
+            require(
+                bound.holds(count),
+                format!("{bound} queries at the upstreams"),
+                || count.to_string(),
+            )
         }
         Expectation::UpstreamDo(wanted) => {
-            let sent = seen.upstream.iter().map(|seen| seen.query.edns.as_ref().is_some_and(|edns| edns.flags().dnssec_ok));
+            let sent = seen.upstream.iter().map(|seen| {
+                seen.query
+                    .edns
+                    .as_ref()
+                    .is_some_and(|edns| edns.flags().dnssec_ok)
+            });
             all_are(sent, *wanted, "DO in the query to the upstream")
         }
         Expectation::UpstreamCd(wanted) => {
-            let sent = seen.upstream.iter().map(|seen| seen.query.metadata.checking_disabled);
+            let sent = seen
+                .upstream
+                .iter()
+                .map(|seen| seen.query.metadata.checking_disabled);
             all_are(sent, *wanted, "CD in the query to the upstream")
         }
         Expectation::Earlier(expected) => {
-            let wrong = seen.earlier.iter().find(|reply| reply.rcode != 0 || about_reply(expected, reply).is_err());
+            let wrong = seen
+                .earlier
+                .iter()
+                .find(|reply| reply.rcode != 0 || about_reply(expected, reply).is_err());
             let got = || wrong.map_or_else(String::new, describe);
             require(wrong.is_none(), "the old answer until the new one", got)
         }
         Expectation::Serial(saved) => serial(*saved, seen, memory),
         Expectation::Metric(wanted) => metric(*wanted, seen, memory),
         Expectation::Closed(least, most) => {
-            let within = seen.closed_after.is_some_and(|after| (*least..=*most).contains(&after));
-            require(within, format!("a close after {least:?} to {most:?}"), || format!("{:?}", seen.closed_after))
+            let within = seen
+                .closed_after
+                .is_some_and(|after| (*least..=*most).contains(&after));
+            require(
+                within,
+                format!("a close after {least:?} to {most:?}"),
+                || format!("{:?}", seen.closed_after),
+            )
         }
         Expectation::Ready => {
             let ready = |seen: &HttpSeen| matches!(seen, HttpSeen::Reply { status: 200, .. });
             let wrong = seen.readyz.iter().find(|seen| !ready(seen));
-            require(!seen.readyz.is_empty() && wrong.is_none(), "/readyz 200 all the time", || format!("{wrong:?}"))
+            require(
+                !seen.readyz.is_empty() && wrong.is_none(),
+                "/readyz 200 all the time",
+                || format!("{wrong:?}"),
+            )
         }
         Expectation::Http(choices) => {
             let is = |choice: &HttpIs| match (&seen.http, choice) {
@@ -79,33 +126,60 @@ fn holds(expectation: &Expectation, seen: &Observation, memory: &mut Memory) -> 
                 (Some(HttpSeen::Refused), HttpIs::Refused) => true,
                 _ => false,
             };
-            require(choices.iter().any(is), format!("{choices:?}"), || format!("{:?}", seen.http))
+            require(choices.iter().any(is), format!("{choices:?}"), || {
+                format!("{:?}", seen.http)
+            })
         }
         Expectation::Json(pointer, wanted) => json(pointer, wanted, seen),
         Expectation::Rejected => {
             let rejected = seen.check.as_ref().is_some_and(|check| {
                 check.check_code == Some(1) && check.run_code.is_some_and(|code| code != 0)
             });
-            require(rejected, "check to exit with 1 and run not to start", || format!("{:?}", seen.check))
+            require(
+                rejected,
+                "check to exit with 1 and run not to start",
+                || format!("{:?}", seen.check),
+            )
         }
         Expectation::Says(text) => {
-            let says = seen.check.as_ref().is_some_and(|check| check.text.contains(text));
-            require(says, format!("check to say {text}"), || format!("{:?}", seen.check))
+            let says = seen
+                .check
+                .as_ref()
+                .is_some_and(|check| check.text.contains(text));
+            require(says, format!("check to say {text}"), || {
+                format!("{:?}", seen.check)
+            })
         }
-        Expectation::Exit(code) => require(seen.exit == Some(*code), format!("exit code {code}"), || format!("{:?}", seen.exit)),
+        Expectation::Exit(code) => require(
+            seen.exit == Some(*code),
+            format!("exit code {code}"),
+            || format!("{:?}", seen.exit),
+        ),
         Expectation::Within(least, most) => every(seen, |got| {
             let within = (*least..=*most).contains(&got.after);
-            require(within, format!("a reply after {least:?} to {most:?}"), || format!("{:?}", got.after))
+            require(
+                within,
+                format!("a reply after {least:?} to {most:?}"),
+                || format!("{:?}", got.after),
+            )
         }),
         Expectation::SourceQueried => every(seen, |got| {
-            require(got.from == got.server, format!("a reply from {}", got.server), || got.from.to_string())
+            require(
+                got.from == got.server,
+                format!("a reply from {}", got.server),
+                || got.from.to_string(),
+            )
         }),
         Expectation::OwnersAsAsked => every(seen, |got| {
             let names = got.reply.questions.iter().map(|(name, _)| name);
             let spelt = names.chain(got.reply.answer.iter().map(|record| &record.owner));
             let wrong = spelt.clone().find(|name| **name != got.query.name);
             let complete = spelt.count() > 1;
-            require(complete && wrong.is_none(), format!("owners {}", got.query.name), || format!("{wrong:?}: {}", describe(&got.reply)))
+            require(
+                complete && wrong.is_none(),
+                format!("owners {}", got.query.name),
+                || format!("{wrong:?}: {}", describe(&got.reply)),
+            )
         }),
         _ => every(seen, |got| about_reply(expectation, &got.reply)),
     }
@@ -119,26 +193,44 @@ fn about_reply(expectation: &Expectation, reply: &Reply) -> Result<(), String> {
         Expectation::Rcode(code) => require(reply.rcode == *code, rcode_name(*code), got),
         Expectation::AnswerCount(bound) => count(*bound, &reply.answer, "answer", reply),
         Expectation::AuthorityCount(bound) => count(*bound, &reply.authority, "authority", reply),
-        Expectation::AdditionalCount(bound) => count(*bound, &reply.additional, "additional", reply),
-        Expectation::AnswerSet(patterns) => {
-            require(is_set(patterns, &reply.answer), format!("the answer {{{}}}", join(patterns)), got)
+        Expectation::AdditionalCount(bound) => {
+            count(*bound, &reply.additional, "additional", reply)
         }
+        Expectation::AnswerSet(patterns) => require(
+            is_set(patterns, &reply.answer),
+            format!("the answer {{{}}}", join(patterns)),
+            got,
+        ),
         Expectation::AnswerList(patterns) => {
             let same = patterns.len() == reply.answer.len()
-                && patterns.iter().zip(&reply.answer).all(|(pattern, record)| pattern.matches(&record.typed()));
+                && patterns
+                    .iter()
+                    .zip(&reply.answer)
+                    .all(|(pattern, record)| pattern.matches(&record.typed()));
             require(same, format!("the answer [{}]", join(patterns)), got)
         }
         Expectation::Each(pattern) => {
-            let all = reply.answer.iter().all(|record| pattern.matches(&record.typed()));
+            let all = reply
+                .answer
+                .iter()
+                .all(|record| pattern.matches(&record.typed()));
             require(all, format!("only {pattern} in the answer"), got)
         }
         Expectation::Ttl(bound) => {
             let all = reply.answer.iter().all(|record| is_ttl(*bound, record.ttl));
-            require(all && !reply.answer.is_empty(), format!("TTLs of {bound}"), got)
+            require(
+                all && !reply.answer.is_empty(),
+                format!("TTLs of {bound}"),
+                got,
+            )
         }
         Expectation::Soa(owner, ttl) => {
             let right = |record: &Record| {
-                let minimum = record.data.rsplit(' ').next().and_then(|word| word.parse().ok());
+                let minimum = record
+                    .data
+                    .rsplit(' ')
+                    .next()
+                    .and_then(|word| word.parse().ok());
                 record.rtype == TYPE_SOA
                     && record.owner.eq_ignore_ascii_case(owner)
                     && is_ttl(*ttl, record.ttl)
@@ -146,25 +238,51 @@ fn about_reply(expectation: &Expectation, reply: &Reply) -> Result<(), String> {
                     && (matches!(ttl, Bound::AtMost(_)) || minimum.is_some_and(|minimum| is_ttl(*ttl, minimum)))
             };
             let one = reply.authority.len() == 1 && reply.authority.iter().all(right);
-            require(one, format!("the SOA of {owner} with TTL {ttl} as authority"), got)
+            require(
+                one,
+                format!("the SOA of {owner} with TTL {ttl} as authority"),
+                got,
+            )
         }
-        Expectation::Flag(name, mask, wanted) => {
-            require(reply.has(*mask) == *wanted, format!("{name}={}", u8::from(*wanted)), got)
+        Expectation::Flag(name, mask, wanted) => require(
+            reply.has(*mask) == *wanted,
+            format!("{name}={}", u8::from(*wanted)),
+            got,
+        ),
+        Expectation::Opcode(code) => {
+            require(reply.opcode() == *code, format!("opcode {code}"), || {
+                reply.opcode().to_string()
+            })
         }
-        Expectation::Opcode(code) => require(reply.opcode() == *code, format!("opcode {code}"), || reply.opcode().to_string()),
-        Expectation::Opt(true) => require(opt.is_some_and(|opt| opt.is_last), "an OPT record, last", got),
+        Expectation::Opt(true) => require(
+            opt.is_some_and(|opt| opt.is_last),
+            "an OPT record, last",
+            got,
+        ),
         Expectation::Opt(false) => require(opt.is_none(), "no OPT record", got),
-        Expectation::OptSize(size) => require(opt.is_some_and(|opt| opt.size == *size), format!("OPT size {size}"), got),
-        Expectation::OptVersion(version) => {
-            require(opt.is_some_and(|opt| opt.version == *version), format!("OPT version {version}"), got)
-        }
-        Expectation::OptZ(bits) => require(opt.is_some_and(|opt| opt.flags & !DO == *bits), format!("OPT Z {bits}"), got),
+        Expectation::OptSize(size) => require(
+            opt.is_some_and(|opt| opt.size == *size),
+            format!("OPT size {size}"),
+            got,
+        ),
+        Expectation::OptVersion(version) => require(
+            opt.is_some_and(|opt| opt.version == *version),
+            format!("OPT version {version}"),
+            got,
+        ),
+        Expectation::OptZ(bits) => require(
+            opt.is_some_and(|opt| opt.flags & !DO == *bits),
+            format!("OPT Z {bits}"),
+            got,
+        ),
         Expectation::DnssecOk(wanted) => {
             let is = opt.is_some_and(|opt| (opt.flags & DO != 0) == *wanted);
             require(is, format!("DO={}", u8::from(*wanted)), got)
         }
         Expectation::ExtendedError(code) => {
-            let info = reply.option(OPTION_EXTENDED_ERROR).and_then(|data| data.first_chunk::<2>());
+            let info = reply
+                .option(OPTION_EXTENDED_ERROR)
+                .and_then(|data| data.first_chunk::<2>());
             let is = info.is_some_and(|info| u16::from_be_bytes(*info) == *code);
             require(is, format!("extended error {code}"), got)
         }
@@ -173,9 +291,11 @@ fn about_reply(expectation: &Expectation, reply: &Reply) -> Result<(), String> {
             let fine = cookie.is_none_or(|data| (16..=40).contains(&data.len()));
             require(fine, "no cookie, or one of 16 to 40 octets", got)
         }
-        Expectation::Size(bound) => {
-            require(bound.holds(reply.octets.len()), format!("{bound} octets"), || reply.octets.len().to_string())
-        }
+        Expectation::Size(bound) => require(
+            bound.holds(reply.octets.len()),
+            format!("{bound} octets"),
+            || reply.octets.len().to_string(),
+        ),
         // `parse` lets none of the others come here.
         other => Err(format!("{other:?} is not about a reply")),
     }
@@ -187,29 +307,53 @@ fn every(seen: &Observation, check: impl Fn(&Got) -> Result<(), String>) -> Resu
     }
     for (index, got) in seen.got.iter().enumerate() {
         check(got).map_err(|fault| {
-            let which = if seen.got.len() == 1 { String::new() } else { format!(" (reply {} of {})", index + 1, seen.got.len()) };
+            let which = if seen.got.len() == 1 {
+                String::new()
+            } else {
+                format!(" (reply {} of {})", index + 1, seen.got.len())
+            };
             format!("{fault}{which}")
         })?;
     }
     Ok(())
 }
 
-fn require(holds: bool, expected: impl Into<String>, got: impl FnOnce() -> String) -> Result<(), String> {
+fn require(
+    holds: bool,
+    expected: impl Into<String>,
+    got: impl FnOnce() -> String,
+) -> Result<(), String> {
     if holds {
         return Ok(());
     }
     Err(format!("expected {}, got {}", expected.into(), got()))
 }
 
-fn all_are(mut bits: impl Iterator<Item = bool> + Clone, wanted: bool, what: &str) -> Result<(), String> {
+fn all_are(
+    mut bits: impl Iterator<Item = bool> + Clone,
+    wanted: bool,
+    what: &str,
+) -> Result<(), String> {
     let any = bits.clone().next().is_some();
-    require(any && bits.all(|bit| bit == wanted), format!("{what} to be {wanted}"), || {
-        if any { (!wanted).to_string() } else { "no query there".to_owned() }
-    })
+    require(
+        any && bits.all(|bit| bit == wanted),
+        format!("{what} to be {wanted}"),
+        || {
+            if any {
+                (!wanted).to_string()
+            } else {
+                "no query there".to_owned()
+            }
+        },
+    )
 }
 
 fn count(bound: Bound, records: &[Record], section: &str, reply: &Reply) -> Result<(), String> {
-    require(bound.holds(records.len()), format!("{bound} records in {section}"), || describe(reply))
+    require(
+        bound.holds(records.len()),
+        format!("{bound} records in {section}"),
+        || describe(reply),
+    )
 }
 
 fn is_ttl(bound: Bound, ttl: u32) -> bool {
@@ -233,7 +377,11 @@ fn join(patterns: &[Pattern]) -> String {
 }
 
 fn serial(saved: Saved, seen: &Observation, memory: &mut Memory) -> Result<(), String> {
-    let record = seen.got.iter().flat_map(|got| &got.reply.answer).find(|record| record.rtype == TYPE_SOA);
+    let record = seen
+        .got
+        .iter()
+        .flat_map(|got| &got.reply.answer)
+        .find(|record| record.rtype == TYPE_SOA);
     let serial: Option<u32> = record.and_then(|record| record.data.split(' ').nth(2)?.parse().ok());
     let Some(now) = serial else {
         return Err("expected an SOA with a serial, got none".to_owned());
@@ -245,7 +393,8 @@ fn serial(saved: Saved, seen: &Observation, memory: &mut Memory) -> Result<(), S
         Saved::Same => require(before == Some(now), "the same serial", text)?,
         Saved::Higher => {
             // RFC 1982 §3.2: higher by less than half of the space.
-            let higher = before.is_some_and(|before| (1..1 << 31).contains(&now.wrapping_sub(before)));
+            let higher =
+                before.is_some_and(|before| (1..1 << 31).contains(&now.wrapping_sub(before)));
             require(higher, "a higher serial", text)?;
         }
     }
@@ -265,8 +414,12 @@ fn metric(wanted: MetricIs, seen: &Observation, memory: &mut Memory) -> Result<(
         }
         MetricIs::Value(value) => require(is(value.into()), value.to_string(), || now.to_string()),
         MetricIs::Rise(rise) => {
-            let right = memory.metric.is_some_and(|before| is(before + f64::from(rise)));
-            require(right, format!("a rise by {rise}"), || format!("{now} after {:?}", memory.metric))
+            let right = memory
+                .metric
+                .is_some_and(|before| is(before + f64::from(rise)));
+            require(right, format!("a rise by {rise}"), || {
+                format!("{now} after {:?}", memory.metric)
+            })
         }
     }
 }
@@ -278,7 +431,11 @@ fn json(pointer: &str, wanted: &str, seen: &Observation) -> Result<(), String> {
     let value: Option<serde_json::Value> = serde_json::from_str(body).ok();
     let at = value.as_ref().and_then(|value| value.pointer(pointer));
     let text = at.map(ToString::to_string);
-    require(text.as_deref() == Some(wanted), format!("{pointer} to be {wanted}"), || format!("{text:?}"))
+    require(
+        text.as_deref() == Some(wanted),
+        format!("{pointer} to be {wanted}"),
+        || format!("{text:?}"),
+    )
 }
 
 fn summary(got: &[Got]) -> String {
@@ -289,21 +446,43 @@ fn summary(got: &[Got]) -> String {
 /// A reply in one line; of long sections the start.
 pub(crate) fn describe(reply: &Reply) -> String {
     let mut text = rcode_name(reply.rcode);
-    for (name, mask) in [("aa", 0x400), ("tc", 0x200), ("rd", 0x100), ("ra", 0x80), ("ad", 0x20), ("cd", 0x10)] {
+    for (name, mask) in [
+        ("aa", 0x400),
+        ("tc", 0x200),
+        ("rd", 0x100),
+        ("ra", 0x80),
+        ("ad", 0x20),
+        ("cd", 0x10),
+    ] {
         if reply.has(mask) {
             text.push(' ');
             text.push_str(name);
         }
     }
-    for (section, records) in [("answer", &reply.answer), ("authority", &reply.authority), ("additional", &reply.additional)] {
+    for (section, records) in [
+        ("answer", &reply.answer),
+        ("authority", &reply.authority),
+        ("additional", &reply.additional),
+    ] {
         if !records.is_empty() {
-            let texts: Vec<String> = records.iter().take(5).map(|record| format!("{} {} {}", record.owner, record.ttl, record.typed())).collect();
+            let texts: Vec<String> = records
+                .iter()
+                .take(5)
+                .map(|record| format!("{} {} {}", record.owner, record.ttl, record.typed()))
+                .collect();
             let more = if records.len() > 5 { ", …" } else { "" };
-            text.push_str(&format!("; {section} {} [{}{more}]", records.len(), texts.join(", ")));
+            text.push_str(&format!(
+                "; {section} {} [{}{more}]",
+                records.len(),
+                texts.join(", ")
+            ));
         }
     }
     if let Some(opt) = &reply.opt {
-        text.push_str(&format!("; OPT size {} version {} flags {:#x} options {:?}", opt.size, opt.version, opt.flags, opt.options));
+        text.push_str(&format!(
+            "; OPT size {} version {} flags {:#x} options {:?}",
+            opt.size, opt.version, opt.flags, opt.options
+        ));
     }
     text
 }
@@ -312,26 +491,52 @@ pub(crate) fn describe(reply: &Reply) -> String {
 /// answers, sets sorted, the zones as Z and E.
 pub(crate) fn brief(reply: &Reply) -> String {
     let mut text = rcode_name(reply.rcode);
-    for (name, mask) in [("aa", 0x400), ("tc", 0x200), ("ra", 0x80), ("ad", 0x20), ("cd", 0x10)] {
+    for (name, mask) in [
+        ("aa", 0x400),
+        ("tc", 0x200),
+        ("ra", 0x80),
+        ("ad", 0x20),
+        ("cd", 0x10),
+    ] {
         if reply.has(mask) {
             text.push(' ');
             text.push_str(name);
         }
     }
-    for (section, records) in [("answer", &reply.answer), ("authority", &reply.authority), ("additional", &reply.additional)] {
+    for (section, records) in [
+        ("answer", &reply.answer),
+        ("authority", &reply.authority),
+        ("additional", &reply.additional),
+    ] {
         if records.is_empty() {
             continue;
         }
-        let mut texts: Vec<String> = records.iter().map(|record| brief_record(section, record)).collect();
+        let mut texts: Vec<String> = records
+            .iter()
+            .map(|record| brief_record(section, record))
+            .collect();
         texts.sort();
-        let list = if texts.len() > 4 { format!("{} records", records.len()) } else { texts.join(", ") };
+        let list = if texts.len() > 4 {
+            format!("{} records", records.len())
+        } else {
+            texts.join(", ")
+        };
         text.push_str(&format!("; {section} {list}"));
     }
-    let options: Vec<String> = reply.opt.iter().flat_map(|opt| &opt.options).map(|(code, _)| code.to_string()).collect();
+    let options: Vec<String> = reply
+        .opt
+        .iter()
+        .flat_map(|opt| &opt.options)
+        .map(|(code, _)| code.to_string())
+        .collect();
     if !options.is_empty() {
         text.push_str(&format!("; EDNS options {}", options.join(", ")));
     }
-    if let Some(opt) = reply.opt.as_ref().filter(|opt| opt.size != 1232 || opt.version != 0) {
+    if let Some(opt) = reply
+        .opt
+        .as_ref()
+        .filter(|opt| opt.size != 1232 || opt.version != 0)
+    {
         text.push_str(&format!("; OPT size {} version {}", opt.size, opt.version));
     }
     if reply.opt.is_none() {
@@ -343,7 +548,11 @@ pub(crate) fn brief(reply: &Reply) -> String {
 fn brief_record(section: &str, record: &Record) -> String {
     if record.rtype == TYPE_SOA {
         let of = format!("SOA of {}", shorten(&record.owner));
-        return if section == "authority" { format!("{of} TTL {}", record.ttl) } else { of };
+        return if section == "authority" {
+            format!("{of} TTL {}", record.ttl)
+        } else {
+            of
+        };
     }
     if section == "answer" {
         return shorten(&record.typed());

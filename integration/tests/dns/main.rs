@@ -35,12 +35,17 @@ fn main() -> ExitCode {
         Ok(cases) => cases,
         Err(error) => {
             let text = format!("{error:#}");
-            trials.push(Trial::test("the table of cases is understood", move || Err(text.into())));
+            trials.push(Trial::test("the table of cases is understood", move || {
+                Err(text.into())
+            }));
             Vec::new()
         }
     };
     trials.extend(differences::trials(&cases));
-    trials.push(Trial::test("dig and kdig read the same answers", cross_check::run));
+    trials.push(Trial::test(
+        "dig and kdig read the same answers",
+        cross_check::run,
+    ));
     let (of_cases, running) = jobs::start(&args, cases);
     trials.extend(of_cases);
     let conclusion = libtest_mimic::run(&args, trials);

@@ -12,8 +12,14 @@ use crate::observation::{Memory, Observation};
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        Trial::test("every case of the contract is in the table", every_case_is_there),
-        Trial::test("a row with an unknown word is refused", unknown_words_are_refused),
+        Trial::test(
+            "every case of the contract is in the table",
+            every_case_is_there,
+        ),
+        Trial::test(
+            "a row with an unknown word is refused",
+            unknown_words_are_refused,
+        ),
         Trial::test("no step is content with nothing", nothing_satisfies_no_step),
     ]
 }
@@ -86,11 +92,20 @@ fn nothing_satisfies_no_step() -> Result<(), Failed> {
                 // That no upstream was asked, and that nothing came before, are true of nothing:
                 // they stand beside an expectation that is not.
                 let beside = matches!(each, Expectation::Upstream(_) | Expectation::Earlier(_));
-                if !beside && judge(std::slice::from_ref(each), &nothing, &mut Memory::default()).is_empty() {
+                if !beside
+                    && judge(std::slice::from_ref(each), &nothing, &mut Memory::default())
+                        .is_empty()
+                {
                     return Err(format!("{}: {each:?} holds for nothing", case.id).into());
                 }
             }
-            if matches!(step.action, Action::Ask(_)) && step.expect.iter().all(|each| matches!(each, Expectation::Upstream(_))) && !step.expect.is_empty() {
+            if matches!(step.action, Action::Ask(_))
+                && step
+                    .expect
+                    .iter()
+                    .all(|each| matches!(each, Expectation::Upstream(_)))
+                && !step.expect.is_empty()
+            {
                 return Err(format!("{} says nothing of the reply", case.id).into());
             }
         }

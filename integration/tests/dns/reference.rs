@@ -21,13 +21,23 @@ const WILDCARD: &str = "192.0.2.200";
 
 /// CoreDNS: `hosts` over `file` for the zone, `template` for the wildcard;
 /// `hosts` over `forward` with `cache` for the extra zone.
-pub(crate) fn coredns(setup: &Setup, dir: &Path, listen: SocketAddr, upstreams: &[SocketAddr]) -> Result<Process> {
+pub(crate) fn coredns(
+    setup: &Setup,
+    dir: &Path,
+    listen: SocketAddr,
+    upstreams: &[SocketAddr],
+) -> Result<Process> {
     let (ip, port) = (listen.ip(), listen.port());
-    let zone = setup.zone.clone().unwrap_or_else(|| ZONE.trim_end_matches('.').to_owned());
+    let zone = setup
+        .zone
+        .clone()
+        .unwrap_or_else(|| ZONE.trim_end_matches('.').to_owned());
     let zone_file = dir.join("zone");
     std::fs::write(&zone_file, zone_text(setup, false))?;
     let template = match setup.base {
-        Base::Wildcard => format!("  template IN A {zone} {{\n    answer \"{{{{ .Name }}}} 30 IN A {WILDCARD}\"\n    fallthrough\n  }}\n"),
+        Base::Wildcard => format!(
+            "  template IN A {zone} {{\n    answer \"{{{{ .Name }}}} 30 IN A {WILDCARD}\"\n    fallthrough\n  }}\n"
+        ),
         Base::NoWildcard | Base::Bare => String::new(),
     };
     let hosts = dir.join("mount/hosts");
@@ -68,7 +78,9 @@ pub(crate) fn nsd(setup: &Setup, dir: &Path, listen: SocketAddr) -> Result<Proce
 /// The zone file: our own SOA and NS, the static records, and on request the
 /// hosts file's records and the wildcard.
 fn zone_text(setup: &Setup, whole: bool) -> String {
-    let mut text = format!("$ORIGIN {ZONE}\n$TTL 30\n@ IN SOA @ nobody.invalid. 1 7200 1800 86400 5\n@ IN NS @\n");
+    let mut text = format!(
+        "$ORIGIN {ZONE}\n$TTL 30\n@ IN SOA @ nobody.invalid. 1 7200 1800 86400 5\n@ IN NS @\n"
+    );
     let mut add = |line: String| {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{line}");
@@ -77,7 +89,9 @@ fn zone_text(setup: &Setup, whole: bool) -> String {
         let name = record.name;
         match record.data {
             StaticData::Address(address) => add(format!("{name} IN A {address}")),
-            StaticData::Target(target) if target.contains('.') => add(format!("{name} IN CNAME {target}.")),
+            StaticData::Target(target) if target.contains('.') => {
+                add(format!("{name} IN CNAME {target}."))
+            }
             StaticData::Target(target) => add(format!("{name} IN CNAME {target}")),
         }
     }
@@ -85,7 +99,11 @@ fn zone_text(setup: &Setup, whole: bool) -> String {
         if setup.base == Base::Wildcard {
             add(format!("* IN A {WILDCARD}"));
         }
-        let mut records: Vec<String> = hosts(setup.hosts).iter().flatten().flat_map(|line| records_of(line)).collect();
+        let mut records: Vec<String> = hosts(setup.hosts)
+            .iter()
+            .flatten()
+            .flat_map(|line| records_of(line))
+            .collect();
         records.sort();
         records.dedup();
         records.into_iter().for_each(add);
@@ -101,9 +119,11 @@ fn records_of(line: &str) -> Vec<String> {
     };
     let address = address.to_canonical();
     let rtype = if address.is_ipv4() { "A" } else { "AAAA" };
-    let absolute = words.map(|name| format!("{}.", name.trim_end_matches('.').to_ascii_lowercase()));
+    let absolute =
+        words.map(|name| format!("{}.", name.trim_end_matches('.').to_ascii_lowercase()));
     let ours = absolute.filter(|name| name == ZONE || name.ends_with(&format!(".{ZONE}")));
-    ours.map(|name| format!("{name} IN {rtype} {address}")).collect()
+    ours.map(|name| format!("{name} IN {rtype} {address}"))
+        .collect()
 }
 
 /// Waits until the server answers for the zone.
@@ -114,10 +134,12 @@ pub(crate) fn wait_until_it_serves(server: &Process, address: SocketAddr) -> Res
 /// Waits until the server replies to a question for this name.
 pub(crate) fn wait_for_reply(server: &Process, address: SocketAddr, name: &str) -> Result<()> {
     let probe = Query::new(name, "SOA")?.encode(1)?;
-    Wait::new(format!("a reply of {}", server.name()), START).logs([server.log_path().to_owned()]).until(|| {
-        ensure!(server.is_running(), "it has ended");
-        Ok(udp(address, &probe, Duration::from_millis(200))?.map(drop))
-    })
+    Wait::new(format!("a reply of {}", server.name()), START)
+        .logs([server.log_path().to_owned()])
+        .until(|| {
+            ensure!(server.is_running(), "it has ended");
+            Ok(udp(address, &probe, Duration::from_millis(200))?.map(drop))
+        })
 }
 
 /// Whether NSD can be asked this at all: it forwards nothing, and reads no hosts file.

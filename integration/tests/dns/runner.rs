@@ -43,7 +43,10 @@ pub(crate) fn run(case: &Case, gateway: Option<&mut Gateway>) -> Result<(), Stri
             Err(error) => vec![format!("{error:#}")],
         };
         if !faults.is_empty() {
-            let log = run.gateway.as_ref().map_or_else(String::new, |gateway| gateway.log_tail());
+            let log = run
+                .gateway
+                .as_ref()
+                .map_or_else(String::new, |gateway| gateway.log_tail());
             return Err(format!(
                 "{} (rule {}, line {}): {}\n  {}\n{log}",
                 case.id,
@@ -66,7 +69,11 @@ impl Run<'_> {
         match &step.action {
             Action::Ask(ask) => {
                 let pace = ask.pace;
-                let awaits = if step.expect.contains(&Expectation::Silence) { Awaits::Silence } else { Awaits::Reply };
+                let awaits = if step.expect.contains(&Expectation::Silence) {
+                    Awaits::Silence
+                } else {
+                    Awaits::Reply
+                };
                 let ready = step.expect.contains(&Expectation::Ready);
                 self.at_pace(pace, &step.expect, |run| {
                     let gateway = run.gateway()?;
@@ -79,22 +86,38 @@ impl Run<'_> {
             }
             Action::Get { path, pace } => self.at_pace(*pace, &step.expect, |run| {
                 let http = Some(run.gateway()?.get(path)?);
-                Ok(Observation { http, ..Observation::default() })
+                Ok(Observation {
+                    http,
+                    ..Observation::default()
+                })
             }),
             Action::Metric { name, pace } => self.at_pace(*pace, &step.expect, |run| {
                 let metric = Some(run.gateway()?.metric(name)?);
-                Ok(Observation { metric, ..Observation::default() })
+                Ok(Observation {
+                    metric,
+                    ..Observation::default()
+                })
             }),
             Action::Exit { pace } => self.at_pace(*pace, &step.expect, |run| {
                 let exit = run.gateway()?.exit_code()?;
-                Ok(Observation { exit, ..Observation::default() })
+                Ok(Observation {
+                    exit,
+                    ..Observation::default()
+                })
             }),
             Action::Check => {
                 let check = Some(gateway::check(step.setup.as_ref().unwrap_or(self.setup))?);
-                let seen = Observation { check, ..Observation::default() };
+                let seen = Observation {
+                    check,
+                    ..Observation::default()
+                };
                 Ok(judge(&step.expect, &seen, &mut self.memory))
             }
-            Action::Swap { .. } | Action::Wait(_) | Action::SilenceUpstreams | Action::Connect(_) | Action::Terminate => {
+            Action::Swap { .. }
+            | Action::Wait(_)
+            | Action::SilenceUpstreams
+            | Action::Connect(_)
+            | Action::Terminate => {
                 self.change(&step.action)?;
                 Ok(Vec::new())
             }
@@ -109,7 +132,8 @@ impl Run<'_> {
             Action::Connect(count) => {
                 let server = self.gateway()?.dns();
                 for number in 0..*count {
-                    let connection = Connection::open(server).with_context(|| format!("connection {number}"))?;
+                    let connection =
+                        Connection::open(server).with_context(|| format!("connection {number}"))?;
                     self.open.push(connection);
                 }
             }
@@ -155,8 +179,10 @@ impl Run<'_> {
         expect: &[Expectation],
         mut look: impl FnMut(&mut Self) -> Result<Observation>,
     ) -> Result<Vec<String>> {
-        let (past, now): (Vec<_>, Vec<_>) =
-            expect.iter().cloned().partition(|each| matches!(each, Expectation::Earlier(_)));
+        let (past, now): (Vec<_>, Vec<_>) = expect
+            .iter()
+            .cloned()
+            .partition(|each| matches!(each, Expectation::Earlier(_)));
         let mut earlier = Vec::new();
         loop {
             let mut seen = look(self)?;
@@ -167,7 +193,10 @@ impl Run<'_> {
                 return Ok(judge(&past, &seen, &mut self.memory));
             }
             if elapsed > time {
-                faults.push(format!("{:.2} s after the change; at most {time:?} were expected", elapsed.as_secs_f64()));
+                faults.push(format!(
+                    "{:.2} s after the change; at most {time:?} were expected",
+                    elapsed.as_secs_f64()
+                ));
                 return Ok(faults);
             }
             earlier.extend(seen.got.into_iter().map(|got| got.reply));

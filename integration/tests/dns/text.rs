@@ -16,7 +16,10 @@ pub(crate) fn expand(word: &str) -> String {
         if word == short {
             return zone.to_owned();
         }
-        if let Some(below) = word.strip_suffix(short).filter(|below| below.ends_with('.')) {
+        if let Some(below) = word
+            .strip_suffix(short)
+            .filter(|below| below.ends_with('.'))
+        {
             return format!("{below}{zone}");
         }
     }
@@ -109,7 +112,9 @@ impl Pattern {
         words.len() == self.0.len()
             && self.0.iter().zip(words).all(|(choices, word)| {
                 let word = word.to_ascii_lowercase();
-                choices.iter().any(|choice| glob(&choice.to_ascii_lowercase(), &word))
+                choices
+                    .iter()
+                    .any(|choice| glob(&choice.to_ascii_lowercase(), &word))
             })
     }
 }

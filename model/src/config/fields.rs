@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::tree::{Data, Node};
+use super::tree::{Data, NOTHING, Node};
 use super::wire::{Given, Text};
 use crate::finding::{Place, Position, Report, printable, quoted};
 
@@ -238,7 +238,7 @@ fn kind(text: &str, plain: bool) -> Kind {
         return Kind::Text;
     }
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => Kind::Nothing,
+        _ if NOTHING.contains(&text) => Kind::Nothing,
         "true" | "True" | "TRUE" => Kind::Boolean(true),
         "false" | "False" | "FALSE" => Kind::Boolean(false),
         _ if is_number(text) => Kind::Number,
@@ -267,17 +267,18 @@ fn is_number(text: &str) -> bool {
 
 fn wrong_type(node: &Node, place: &Place, wanted: &str, report: &mut Report) {
     let (found, fix) = match &node.data {
-        Data::Sequence(_) => (
+        Data::Sequence(_) if wanted == "text" => (
             "a list".to_owned(),
-            format!("write {wanted}, in quotes if it is text that begins with `[`"),
+            "put text that begins with `[` in quotes".to_owned(),
         ),
+        Data::Sequence(_) => ("a list".to_owned(), format!("write {wanted}")),
         Data::Mapping(_) => ("a mapping".to_owned(), format!("write {wanted}")),
         Data::Scalar { text, plain } => match kind(text, *plain) {
             Kind::Nothing => {
                 report.error(
                     place,
                     "the field has no value",
-                    format!("write {wanted}, or remove the field"),
+                    format!("write {wanted}, or leave the field out if it is optional"),
                 );
                 return;
             }

@@ -8,14 +8,14 @@ use crate::finding::Position;
 /// Where it is, what is wrong, what to do.
 pub(super) fn explain(text: &str, error: &ScanError) -> (Position, String, String) {
     let position = tree::position(*error.marker());
-    if let Some(tab) = tab_in_indentation(text, position.line) {
+    let info = error.info();
+    if let Some(tab) = tab_in_indentation(text, position.line, info.contains("tab")) {
         return (
             tab,
             "a tab stands in the indentation, which YAML forbids".into(),
             "indent with spaces".into(),
         );
     }
-    let info = error.info();
     if let Some(character) = reserved_start(text, position) {
         return (
             position,
@@ -39,7 +39,12 @@ pub(super) fn explain(text: &str, error: &ScanError) -> (Position, String, Strin
 }
 
 /// Parts of the parser's messages, and how to say it.
-const KNOWN: [(&str, &str, &str); 9] = [
+const KNOWN: [(&str, &str, &str); 10] = [
+    (
+        "recursion limit",
+        "the file is nested too deeply",
+        "write it without deep nesting",
+    ),
     (
         "unknown anchor",
         "an alias (`*name`) without its anchor (`&name`)",
@@ -92,11 +97,13 @@ fn line(text: &str, number: u32) -> Option<&str> {
         .nth(usize::try_from(number).ok()?.checked_sub(1)?)
 }
 
-/// The first tab before any other character, on the line of the error or on the one above, where
-/// the parser may have gone wrong first.
-fn tab_in_indentation(text: &str, number: u32) -> Option<Position> {
+/// The first tab before any other character: on the line of the error, on the one above, where the
+/// parser may have gone wrong first, or on the one below, if the parser met a tab there.
+fn tab_in_indentation(text: &str, number: u32, met_tab: bool) -> Option<Position> {
+    let below = met_tab.then(|| number.saturating_add(1));
     [number, number.saturating_sub(1)]
         .into_iter()
+        .chain(below)
         .find_map(|number| {
             let line = line(text, number)?;
             let indentation = line.len() - line.trim_start_matches([' ', '\t']).len();

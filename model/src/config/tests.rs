@@ -1,3 +1,10 @@
+mod aliases;
+mod properties;
+mod structure;
+mod syntax;
+mod upstreams;
+mod values;
+
 use super::*;
 use crate::name::DnsName;
 
@@ -13,6 +20,43 @@ fn printed(findings: &[crate::finding::Finding]) -> String {
 
 fn name(text: &str) -> DnsName {
     DnsName::parse_host(text).unwrap()
+}
+
+/// A file with this zone and these lines of `dns` and after it.
+fn with_dns(zone: &str, rest: &str) -> String {
+    format!(
+        "apiVersion: agent.tsunaro.io/v1alpha1\nkind: GatewayConfig\ndns:\n  zone: {zone}\n{rest}\n"
+    )
+}
+
+/// The config of a file without errors.
+fn valid(text: &str) -> Config {
+    let parsed = parse(text);
+    parsed
+        .config
+        .unwrap_or_else(|| panic!("{text}\n{}", printed(&parsed.findings)))
+}
+
+/// Holds that the file has exactly these findings, each given by a part of its printed line.
+fn check(text: &str, expected: &[&str]) {
+    let parsed = parse(text);
+    let lines = printed(&parsed.findings);
+    assert_eq!(lines.lines().count(), expected.len(), "{text}\n{lines}");
+    for (line, part) in lines.lines().zip(expected) {
+        assert!(
+            line.contains(part),
+            "{text}\nexpected {part}\nin       {line}"
+        );
+    }
+    let errors = parsed.findings.iter().any(|finding| finding.is_error());
+    assert_eq!(parsed.config.is_none(), errors, "{text}");
+}
+
+#[test]
+fn a_broken_file_is_told_everything_at_once() {
+    let parsed = parse(include_str!("tests/broken.yaml"));
+    assert_eq!(parsed.config, None);
+    insta::assert_snapshot!(printed(&parsed.findings));
 }
 
 #[test]

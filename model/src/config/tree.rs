@@ -14,6 +14,9 @@ const MAX_DEPTH: usize = 32;
 /// Nodes at most, those that aliases repeat included: a short file must not grow without bound.
 const MAX_NODES: usize = 200_000;
 
+/// How plain text says that there is no value (YAML 1.2.2 §10.3.2).
+pub(super) const NOTHING: [&str; 5] = ["", "~", "null", "Null", "NULL"];
+
 /// One value.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
@@ -22,9 +25,9 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// True for an empty document.
+    /// True for no value, such as an empty document.
     pub(super) fn is_nothing(&self) -> bool {
-        matches!(&self.data, Data::Scalar { text, plain: true } if text.is_empty())
+        matches!(&self.data, Data::Scalar { text, plain: true } if NOTHING.contains(&text.as_str()))
     }
 }
 

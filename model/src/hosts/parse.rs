@@ -5,15 +5,15 @@ use std::net::IpAddr;
 use thiserror::Error;
 
 use super::{HostEntry, Hosts};
-use crate::address::parse_host_address;
+use crate::address::{BadAddress, parse_host_address};
 use crate::finding::{Finding, Place, Position, Severity, quoted};
 use crate::name::{DnsName, NameError};
 
 /// Why a file as a whole is no hosts file: keep the last good one (rule 39 of the DNS contract).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HostsError {
-    /// Text never holds one: it is a binary file, UTF-16, or a write that did not finish.
-    #[error("line {line} has a NUL byte, so this is no text file; write it as plain text in UTF-8", line = .0.line)]
+    /// The first NUL byte, which no text has: a binary file, UTF-16, or a write that did not finish.
+    #[error("line {} has a NUL byte, so this is no text file; write it as plain text in UTF-8", .0.line)]
     Nul(Position),
     /// More than the caller's limit, which [`Hosts::parse`] itself does not have.
     #[error("the file is larger than {limit} bytes; shorten it, or raise the limit")]
@@ -42,8 +42,8 @@ impl Hosts {
     /// [`HostsError::Nul`] or [`HostsError::NothingUsable`].
     pub fn parse(bytes: &[u8]) -> Result<Self, HostsError> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        if let Some(nul) = bytes.iter().position(|b| *b == 0) {
-            return Err(HostsError::Nul(position_of(bytes, nul)));
+        if bytes.contains(&0) {
+            return Err(HostsError::Nul(position_of_nul(bytes)));
         }
         let mut hosts = Self::default();
         for (index, line) in bytes.split(|b| *b == b'\n').enumerate() {
@@ -78,51 +78,41 @@ impl Hosts {
         };
         let address = match read_address(first) {
             Ok(address) => address,
-            Err((what, fix)) => {
-                self.skip(at(first), what, format!("{fix}; the line is skipped"));
-                return;
-            }
+            Err(bad) => return self.skip(at(first), || explain_address(first, bad)),
         };
         if address.is_loopback() {
-            let what = format!(
-                "{} is a loopback address: every client would talk to itself",
-                shown(first)
-            );
-            self.remark(
-                at(first),
-                what,
-                "write the address of the host as others reach it".to_owned(),
-            );
+            self.remark(at(first), || Remark {
+                what: format!(
+                    "{} is a loopback address: every client would talk to itself",
+                    shown(first)
+                ),
+                fix: "write the address of the host as others reach it".to_owned(),
+            });
         }
         let mut named = false;
         for word in words {
             named = true;
             match read_name(word) {
                 Ok(name) => self.entries.push(HostEntry { name, address }),
-                Err(error) => self.skip(
-                    at(word),
-                    format!("{} is not a host name: {error}", shown(word)),
-                    fix(&error),
-                ),
+                Err(error) => self.skip(at(word), || explain_name(word, &error)),
             }
         }
         if !named {
-            let what = format!("the address {} has no name", shown(first));
-            self.skip(
-                at(first),
-                what,
-                "write one or more names after it".to_owned(),
-            );
+            self.skip(at(first), || Remark {
+                what: format!("the address {} has no name", shown(first)),
+                fix: "write one or more names after it".to_owned(),
+            });
         }
     }
 
-    fn skip(&mut self, word: Word<'_>, what: String, fix: String) {
+    fn skip(&mut self, word: Word<'_>, remark: impl FnOnce() -> Remark) {
         self.skipped += 1;
-        self.remark(word, what, fix);
+        self.remark(word, remark);
     }
 
-    fn remark(&mut self, word: Word<'_>, what: String, fix: String) {
+    fn remark(&mut self, word: Word<'_>, remark: impl FnOnce() -> Remark) {
         if self.findings.len() < Self::MAX_FINDINGS {
+            let Remark { what, fix } = remark();
             let place = Place {
                 position: word.position(),
                 field: String::new(),
@@ -131,6 +121,12 @@ impl Hosts {
                 .push(Finding::new(Severity::Warning, &place, what, fix));
         }
     }
+}
+
+/// What is wrong and what to do; written only if somebody will read it.
+struct Remark {
+    what: String,
+    fix: String,
 }
 
 /// Where a word stands; the column is only counted when somebody reads it.
@@ -162,8 +158,8 @@ fn offset(line: &[u8], word: &[u8]) -> usize {
     word.as_ptr().addr().saturating_sub(line.as_ptr().addr())
 }
 
-fn position_of(bytes: &[u8], at: usize) -> Position {
-    let before = bytes.get(..at).unwrap_or_default();
+fn position_of_nul(bytes: &[u8]) -> Position {
+    let before = bytes.split(|b| *b == 0).next().unwrap_or_default();
     let index = before.iter().filter(|b| **b == b'\n').count();
     let line = before.rsplit(|b| *b == b'\n').next().unwrap_or_default();
     Word {
@@ -174,14 +170,16 @@ fn position_of(bytes: &[u8], at: usize) -> Position {
     .position()
 }
 
-fn read_address(word: &[u8]) -> Result<IpAddr, (String, String)> {
-    let Ok(text) = std::str::from_utf8(word) else {
-        return Err((
-            format!("{} is not text in UTF-8", shown(word)),
-            "write an IP address".to_owned(),
-        ));
-    };
-    parse_host_address(text).map_err(|bad| (bad.what(text), bad.fix()))
+fn read_address(word: &[u8]) -> Result<IpAddr, BadAddress> {
+    parse_host_address(std::str::from_utf8(word).map_err(|_| BadAddress::NotAnAddress)?)
+}
+
+fn explain_address(word: &[u8], bad: BadAddress) -> Remark {
+    let text = String::from_utf8_lossy(word);
+    Remark {
+        what: bad.what(&text),
+        fix: format!("{}; the line is skipped", bad.fix()),
+    }
 }
 
 fn read_name(word: &[u8]) -> Result<DnsName, NameError> {
@@ -192,8 +190,8 @@ fn read_name(word: &[u8]) -> Result<DnsName, NameError> {
     }
 }
 
-fn fix(error: &NameError) -> String {
-    match error {
+fn explain_name(word: &[u8], error: &NameError) -> Remark {
+    let fix = match error {
         NameError::Character('*') => {
             "write each name; only `dns.wildcardAddress` of the config stands for all others"
         }
@@ -203,8 +201,11 @@ fn fix(error: &NameError) -> String {
         NameError::Character(_) => "use only letters, digits, `-`, `_` and dots",
         NameError::Empty | NameError::EmptyLabel => "remove the surplus dot",
         NameError::LabelTooLong(_) | NameError::TooLong | NameError::Wire => "shorten it",
+    };
+    Remark {
+        what: format!("{} is not a host name: {error}", shown(word)),
+        fix: fix.to_owned(),
     }
-    .to_owned()
 }
 
 fn shown(word: &[u8]) -> String {

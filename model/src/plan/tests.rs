@@ -8,7 +8,7 @@ fn nets(list: &[&str]) -> Vec<Ipv4Net> {
     list.iter().map(|net| net.parse().unwrap()).collect()
 }
 
-fn observed(backend: Backend, routes: &[&str], health: &[&str]) -> Observed {
+fn observed(backend: Backend, routes: &[&str], login_error: &[&str]) -> Observed {
     let prefs = Prefs {
         advertise_routes: routes.iter().map(|net| net.parse().unwrap()).collect(),
         ..Prefs::default()
@@ -16,7 +16,8 @@ fn observed(backend: Backend, routes: &[&str], health: &[&str]) -> Observed {
     Observed {
         backend,
         prefs,
-        health: health.iter().map(|line| (*line).to_owned()).collect(),
+        health: vec![],
+        login_error: login_error.first().map(|line| (*line).to_owned()),
     }
 }
 

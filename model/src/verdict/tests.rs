@@ -24,11 +24,12 @@ fn seen(backend: Backend, advertised: &[&str], login: LoginState) -> TailnetView
         ..Prefs::default()
     };
     TailnetView::Seen {
-        observed: Observed {
+        observed: Box::new(Observed {
             backend,
             prefs,
             health: vec![],
-        },
+            login_error: None,
+        }),
         login,
         refused: None,
     }

@@ -52,7 +52,11 @@ pub(super) fn nxdomain(query: &Message) -> Vec<Vec<u8>> {
 fn records(query: &Message, question: &Query, address: Ipv4Addr) -> Message {
     let mut reply = reply_to(query);
     let owner = question.name().clone();
-    let ttl = if first_label(&owner).starts_with("stale") { 1 } else { TTL };
+    let ttl = if first_label(&owner).starts_with("stale") {
+        1
+    } else {
+        TTL
+    };
     let data = match question.query_type() {
         RecordType::A => RData::A(A(address)),
         RecordType::TXT => RData::TXT(TXT::new(vec!["from upstream".to_owned()])),
@@ -91,7 +95,10 @@ fn wrong_id(right: &Message) -> Message {
 /// The reply, and in every section records of names that nobody asked for.
 fn lying(mut reply: Message, question: &Query) -> Message {
     let victims = ["evil.example.org.", "web.prod-1.tailnet.example.internal."];
-    for victim in victims.iter().filter_map(|name| Name::from_ascii(name).ok()) {
+    for victim in victims
+        .iter()
+        .filter_map(|name| Name::from_ascii(name).ok())
+    {
         let lie = Record::from_rdata(victim, TTL, RData::A(LIE));
         reply.add_authority(lie.clone());
         reply.add_additional(lie);

@@ -87,7 +87,7 @@ impl<T: Hash + Eq + Copy> Distinct<T> {
 
 fn prefix(Given { value, place }: &Text, report: &mut Report) -> Option<Ipv4Net> {
     let text = quoted(value);
-    let Ok(prefix) = value.parse::<Ipv4Net>() else {
+    let Some(prefix) = strict(value) else {
         let (what, fix) = explain_prefix(value);
         report.error(place, format!("{text} {what}"), fix);
         return None;
@@ -108,6 +108,12 @@ fn prefix(Given { value, place }: &Text, report: &mut Report) -> Option<Ipv4Net>
         return None;
     }
     routable(prefix, value, place, report)
+}
+
+/// A prefix without leading zeros, which `Ipv4Net` reads as decimal and other programs as octal.
+fn strict(text: &str) -> Option<Ipv4Net> {
+    let prefix: Ipv4Net = text.parse().ok()?;
+    (format!("{}/{}", prefix.addr(), prefix.prefix_len()) == text).then_some(prefix)
 }
 
 fn routable(prefix: Ipv4Net, text: &str, place: &Place, report: &mut Report) -> Option<Ipv4Net> {
@@ -137,9 +143,15 @@ fn explain_prefix(text: &str) -> (String, String) {
             format!("write `{address}/32` for this one address, or the network's prefix"),
         );
     }
+    if let Ok(prefix) = text.parse::<Ipv4Net>() {
+        return (
+            "has leading zeros, which some programs read as octal".to_owned(),
+            format!("write `{prefix}`"),
+        );
+    }
     (
         "is not an IPv4 prefix".to_owned(),
-        "write a prefix such as `192.0.2.0/24`, without leading zeros".to_owned(),
+        "write a prefix such as `192.0.2.0/24`".to_owned(),
     )
 }
 

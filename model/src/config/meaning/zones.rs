@@ -1,5 +1,7 @@
 //! Zones and their upstreams.
 
+use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::super::parse::Upstream;
@@ -13,7 +15,7 @@ const DNS_PORT: u16 = 53;
 
 /// Top labels that resolvers on clients never ask a DNS server for, with the RFC that says so.
 const NEVER_ASKED: [(&str, &str); 4] = [
-    ("local", "RFC 6762 (multicast DNS)"),
+    ("local", "RFC 6762, multicast DNS"),
     ("localhost", "RFC 6761"),
     ("invalid", "RFC 6761"),
     ("onion", "RFC 7686"),
@@ -55,31 +57,44 @@ impl Zones {
 
     /// Reports zones that are equal or nested, at the later one.
     pub(super) fn check_disjoint(&self, report: &mut Report) {
-        for (index, zone) in self.all().enumerate() {
-            for earlier in self.all().take(index) {
-                let (own, other) = (quoted(&shown(&zone.name)), quoted(&shown(&earlier.name)));
-                let Place { field, position } = &earlier.place;
-                let relation = match (
-                    zone.name.is_within(&earlier.name),
-                    earlier.name.is_within(&zone.name),
-                ) {
-                    (true, true) => "is the same zone as",
-                    (true, false) => "lies inside",
-                    (false, true) => "encloses",
-                    (false, false) => continue,
+        let zones: Vec<&Apex> = self.all().collect();
+        let mut first: HashMap<&[u8], usize> = HashMap::with_capacity(zones.len());
+        for (index, zone) in zones.iter().enumerate() {
+            first.entry(zone.name.as_wire()).or_insert(index);
+        }
+        for (index, zone) in zones.iter().enumerate() {
+            for suffix in zone.name.suffixes() {
+                let Some((at, other)) = first
+                    .get(suffix)
+                    .and_then(|at| Some((*at, *zones.get(*at)?)))
+                else {
+                    continue;
                 };
-                let what = format!(
-                    "the zone {own} {relation} {other} ({field}, line {})",
-                    position.line
-                );
-                report.error(
-                    &zone.place,
-                    what,
-                    "remove one of the two, or make them zones beside each other",
-                );
+                match at.cmp(&index) {
+                    Ordering::Equal => {}
+                    Ordering::Less if zone.name == other.name => {
+                        report_overlap(zone, "is the same zone as", other, report);
+                    }
+                    Ordering::Less => report_overlap(zone, "lies inside", other, report),
+                    Ordering::Greater => report_overlap(other, "encloses", zone, report),
+                }
             }
         }
     }
+}
+
+fn report_overlap(zone: &Apex, relation: &str, earlier: &Apex, report: &mut Report) {
+    let (own, other) = (quoted(&shown(&zone.name)), quoted(&shown(&earlier.name)));
+    let Place { field, position } = &earlier.place;
+    let what = format!(
+        "the zone {own} {relation} {other} ({field}, line {})",
+        position.line
+    );
+    report.error(
+        &zone.place,
+        what,
+        "remove one of the two; zones must lie beside each other",
+    );
 }
 
 /// A zone's name.

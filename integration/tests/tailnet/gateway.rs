@@ -1,0 +1,203 @@
+//! A gateway of the lab with our agent in it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tsunaro_integration::agent_binary;
+use tsunaro_integration::lab::{
+    Cmd, EGRESS_TARGET, KeyOptions, LAN, LAN_HOST, LB_ADDRESS, LB_RANGE, Lab, Process, TailnetNode,
+};
+use tsunaro_integration::mount::Mount;
+
+/// The zone of the worked example.
+pub(crate) const ZONE: &str = "prod-1.tailnet.example.internal";
+
+/// The agent and its mounted files.
+pub(crate) struct Gateway<'a> {
+    pub(crate) node: &'a TailnetNode,
+    pub(crate) config: Mount,
+    pub(crate) hosts: Mount,
+    pub(crate) agent: Process,
+}
+
+/// The config with these egress targets.
+pub(crate) fn config(targets: &[&str]) -> String {
+    format!(
+        "apiVersion: agent.tsunaro.io/v1alpha1\n\
+         kind: GatewayConfig\n\
+         hosts: ../hosts/hosts\n\
+         dns:\n\
+         \x20 zone: {ZONE}\n\
+         \x20 addresses: [{LB_ADDRESS}]\n\
+         \x20 staticRecords:\n\
+         \x20   - {{ name: router, address: {LAN_HOST} }}\n\
+         \x20   - {{ name: api, target: kube-api-platform.{ZONE} }}\n\
+         \x20 wildcardAddress: 198.51.100.80\n\
+         tailnet:\n\
+         \x20 authKeyFile: ../key/authkey\n\
+         routes:\n\
+         \x20 lan: [{LAN}]\n\
+         \x20 tailnetLBCIDR: {LB_RANGE}\n\
+         \x20 egressTargets: [{}]\n",
+        targets.join(", ")
+    )
+}
+
+/// A hosts file in which `dyn` has this address.
+pub(crate) fn hosts(address: &str) -> String {
+    format!("198.51.100.20 kube-api-platform.{ZONE}\n{address} dyn.{ZONE}\n")
+}
+
+impl<'a> Gateway<'a> {
+    /// Starts the agent on gateway `number`, with a key for its tailscaled in the key file.
+    pub(crate) fn start(lab: &'a Lab, number: usize, targets: &[&str]) -> Result<Self> {
+        let key = lab
+            .headscale()
+            .rest()
+            .preauth_key(&KeyOptions::tagged("tag:fabric"))?;
+        Self::start_with_key(lab, number, targets, &key)
+    }
+
+    /// The same with this content of the key file.
+    pub(crate) fn start_with_key(
+        lab: &'a Lab,
+        number: usize,
+        targets: &[&str],
+        key: &str,
+    ) -> Result<Self> {
+        let node = lab.gateway(number)?;
+        // As in the Pod, whose safe sysctl lets it bind port 53 without a capability.
+        node.sh("sysctl -q -w net.ipv4.ip_unprivileged_port_start=0")?;
+        let mounts = node.dir().join("mounts");
+        let config = Mount::new(mounts.join("config"), &[("gateway.yaml", &config(targets))])?;
+        let hosts = Mount::new(mounts.join("hosts"), &[("hosts", &hosts("198.51.100.21"))])?;
+        Mount::new(mounts.join("key"), &[("authkey", key)])?;
+        let agent = node.spawn(
+            Cmd::new(agent_binary()?)
+                .args([
+                    "run",
+                    "--dns-listen",
+                    "0.0.0.0:53",
+                    "--http-listen",
+                    "127.0.0.1:9181",
+                ])
+                .arg("--config")
+                .arg(config.path("gateway.yaml"))
+                .arg("--tailscaled-socket")
+                .arg(node.socket())
+                .name("agent")
+                .unprivileged(),
+        )?;
+        Ok(Self {
+            node,
+            config,
+            hosts,
+            agent,
+        })
+    }
+
+    /// The status report.
+    pub(crate) fn status(&self) -> Result<Value> {
+        let (code, body) = self.node.http_get("http://127.0.0.1:9181/status")?;
+        ensure!(code == 200, "/status answered {code}");
+        serde_json::from_str(&body).context("the status is no JSON")
+    }
+
+    /// One text of the status report, by its JSON pointer; empty when it is absent.
+    pub(crate) fn text(&self, pointer: &str) -> Result<String> {
+        let status = self.status()?;
+        let text = status.pointer(pointer).and_then(Value::as_str);
+        Ok(text.unwrap_or_default().to_owned())
+    }
+
+    /// `True/Advertised` for a condition of the status report.
+    pub(crate) fn condition(&self, kind: &str) -> Result<String> {
+        let status = self.status()?;
+        let conditions = status
+            .get("conditions")
+            .and_then(Value::as_array)
+            .context("no conditions")?;
+        let text = |condition: &Value, field: &str| {
+            let text = condition.get(field).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let found = conditions
+            .iter()
+            .find(|condition| text(condition, "type") == kind)
+            .context("no such condition")?;
+        Ok(format!(
+            "{}/{}",
+            text(found, "status"),
+            text(found, "reason")
+        ))
+    }
+
+    /// Waits until a condition reads so.
+    pub(crate) fn wait_condition(&self, lab: &Lab, kind: &str, expected: &str) -> Result<()> {
+        lab.wait_until(
+            &format!("{kind}={expected}"),
+            Duration::from_secs(45),
+            || {
+                let got = self.condition(kind)?;
+                ensure!(got == expected, "it is {got}");
+                Ok(Some(()))
+            },
+        )
+    }
+
+    /// What tailscaled advertises, sorted.
+    pub(crate) fn advertised(&self) -> Result<Vec<String>> {
+        let (_, prefs) = self.node.localapi("GET", "prefs", "")?;
+        let prefs: Value = serde_json::from_str(&prefs).context("prefs are no JSON")?;
+        let routes = prefs
+            .get("AdvertiseRoutes")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        let mut routes: Vec<String> = routes
+            .iter()
+            .filter_map(|r| r.as_str().map(str::to_owned))
+            .collect();
+        routes.sort();
+        Ok(routes)
+    }
+
+    /// Waits until tailscaled advertises exactly these, sorted.
+    pub(crate) fn wait_advertised(&self, lab: &Lab, expected: &[&str]) -> Result<()> {
+        lab.wait_until("the advertised routes", Duration::from_secs(45), || {
+            let got = self.advertised()?;
+            ensure!(got == expected, "they are {got:?}");
+            Ok(Some(()))
+        })
+    }
+}
+
+/// The full set with the egress target.
+pub(crate) fn all_routes() -> Vec<String> {
+    let mut routes = vec![
+        LAN.to_owned(),
+        LB_RANGE.to_owned(),
+        format!("{EGRESS_TARGET}/32"),
+    ];
+    routes.sort();
+    routes
+}
+
+/// Waits until the peer has, or no longer has, a route to `prefix` in its table 52.
+pub(crate) fn wait_peer_route(lab: &Lab, prefix: &str, present: bool) -> Result<()> {
+    // `ip route` writes a /32 without its length.
+    let shown = prefix.trim_end_matches("/32").to_owned();
+    lab.wait_until(
+        &format!("{prefix} at the peer: {present}"),
+        Duration::from_secs(30),
+        || {
+            let table = lab.peer().sh("ip route show table 52")?;
+            let found = table
+                .lines()
+                .any(|line| line.split_whitespace().next() == Some(&shown));
+            ensure!(found == present, "the table is {table}");
+            Ok(Some(()))
+        },
+    )
+}
