@@ -42,7 +42,7 @@ pub(crate) fn ask(gateway: &mut Gateway, ask: &Ask, awaits: Awaits) -> Result<Ob
             gateway,
             server,
             ask,
-            Load {
+            &Load {
                 server,
                 query: ask.query(0),
                 rate,
@@ -200,7 +200,7 @@ fn under_load(
     gateway: &mut Gateway,
     server: SocketAddr,
     ask: &Ask,
-    load: Load,
+    load: &Load,
     swaps: u32,
     seen: &mut Observation,
 ) -> Result<()> {

@@ -62,7 +62,7 @@ impl Gateway {
                 Err(error)
                     if attempt < START_ATTEMPTS && format!("{error:#}").contains("in use") =>
                 {
-                    attempt += 1
+                    attempt += 1;
                 }
                 result => return result,
             }

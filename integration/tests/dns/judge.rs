@@ -1,19 +1,18 @@
 //! Compares what a step has shown with what was expected.
 
+mod reply;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tsunaro_integration::wire::{Record, Reply};
-
-use crate::expect::{Expectation, HttpIs, MetricIs, Saved, rcode_name};
+use crate::describe::describe;
+use crate::expect::{Expectation, HttpIs, MetricIs, Saved};
 use crate::http::HttpSeen;
 use crate::observation::{Got, Memory, Observation};
-use crate::text::{Bound, Pattern, shorten};
+
+use reply::about_reply;
 
 const TYPE_SOA: u16 = 6;
-const OPTION_COOKIE: u16 = 10;
-const OPTION_EXTENDED_ERROR: u16 = 15;
-const DO: u16 = 0x8000;
 
 /// What does not hold, each as "expected …, got …".
 pub(crate) fn judge(
@@ -185,122 +184,6 @@ fn holds(expectation: &Expectation, seen: &Observation, memory: &mut Memory) -> 
     }
 }
 
-/// The expectations about one reply alone.
-fn about_reply(expectation: &Expectation, reply: &Reply) -> Result<(), String> {
-    let got = || describe(reply);
-    let opt = reply.opt.as_ref();
-    match expectation {
-        Expectation::Rcode(code) => require(reply.rcode == *code, rcode_name(*code), got),
-        Expectation::AnswerCount(bound) => count(*bound, &reply.answer, "answer", reply),
-        Expectation::AuthorityCount(bound) => count(*bound, &reply.authority, "authority", reply),
-        Expectation::AdditionalCount(bound) => {
-            count(*bound, &reply.additional, "additional", reply)
-        }
-        Expectation::AnswerSet(patterns) => require(
-            is_set(patterns, &reply.answer),
-            format!("the answer {{{}}}", join(patterns)),
-            got,
-        ),
-        Expectation::AnswerList(patterns) => {
-            let same = patterns.len() == reply.answer.len()
-                && patterns
-                    .iter()
-                    .zip(&reply.answer)
-                    .all(|(pattern, record)| pattern.matches(&record.typed()));
-            require(same, format!("the answer [{}]", join(patterns)), got)
-        }
-        Expectation::Each(pattern) => {
-            let all = reply
-                .answer
-                .iter()
-                .all(|record| pattern.matches(&record.typed()));
-            require(all, format!("only {pattern} in the answer"), got)
-        }
-        Expectation::Ttl(bound) => {
-            let all = reply.answer.iter().all(|record| is_ttl(*bound, record.ttl));
-            require(
-                all && !reply.answer.is_empty(),
-                format!("TTLs of {bound}"),
-                got,
-            )
-        }
-        Expectation::Soa(owner, ttl) => {
-            let right = |record: &Record| {
-                let minimum = record
-                    .data
-                    .rsplit(' ')
-                    .next()
-                    .and_then(|word| word.parse().ok());
-                record.rtype == TYPE_SOA
-                    && record.owner.eq_ignore_ascii_case(owner)
-                    && is_ttl(*ttl, record.ttl)
-                    // The MINIMUM of an upstream's SOA is its own business.
-                    && (matches!(ttl, Bound::AtMost(_)) || minimum.is_some_and(|minimum| is_ttl(*ttl, minimum)))
-            };
-            let one = reply.authority.len() == 1 && reply.authority.iter().all(right);
-            require(
-                one,
-                format!("the SOA of {owner} with TTL {ttl} as authority"),
-                got,
-            )
-        }
-        Expectation::Flag(name, mask, wanted) => require(
-            reply.has(*mask) == *wanted,
-            format!("{name}={}", u8::from(*wanted)),
-            got,
-        ),
-        Expectation::Opcode(code) => {
-            require(reply.opcode() == *code, format!("opcode {code}"), || {
-                reply.opcode().to_string()
-            })
-        }
-        Expectation::Opt(true) => require(
-            opt.is_some_and(|opt| opt.is_last),
-            "an OPT record, last",
-            got,
-        ),
-        Expectation::Opt(false) => require(opt.is_none(), "no OPT record", got),
-        Expectation::OptSize(size) => require(
-            opt.is_some_and(|opt| opt.size == *size),
-            format!("OPT size {size}"),
-            got,
-        ),
-        Expectation::OptVersion(version) => require(
-            opt.is_some_and(|opt| opt.version == *version),
-            format!("OPT version {version}"),
-            got,
-        ),
-        Expectation::OptZ(bits) => require(
-            opt.is_some_and(|opt| opt.flags & !DO == *bits),
-            format!("OPT Z {bits}"),
-            got,
-        ),
-        Expectation::DnssecOk(wanted) => {
-            let is = opt.is_some_and(|opt| (opt.flags & DO != 0) == *wanted);
-            require(is, format!("DO={}", u8::from(*wanted)), got)
-        }
-        Expectation::ExtendedError(code) => {
-            let info = reply
-                .option(OPTION_EXTENDED_ERROR)
-                .and_then(|data| data.first_chunk::<2>());
-            let is = info.is_some_and(|info| u16::from_be_bytes(*info) == *code);
-            require(is, format!("extended error {code}"), got)
-        }
-        Expectation::CookieAbsentOrValid => {
-            let cookie = reply.option(OPTION_COOKIE);
-            let fine = cookie.is_none_or(|data| (16..=40).contains(&data.len()));
-            require(fine, "no cookie, or one of 16 to 40 octets", got)
-        }
-        Expectation::Size(bound) => require(
-            bound.holds(reply.octets.len()),
-            format!("{bound} octets"),
-            || reply.octets.len().to_string(),
-        ),
-        // `parse` lets none of the others come here.
-        other => Err(format!("{other:?} is not about a reply")),
-    }
-}
-
 fn every(seen: &Observation, check: impl Fn(&Got) -> Result<(), String>) -> Result<(), String> {
     if seen.got.is_empty() {
         return Err("no reply to look at".to_owned());
@@ -346,34 +229,6 @@ fn all_are(
             }
         },
     )
-}
-
-fn count(bound: Bound, records: &[Record], section: &str, reply: &Reply) -> Result<(), String> {
-    require(
-        bound.holds(records.len()),
-        format!("{bound} records in {section}"),
-        || describe(reply),
-    )
-}
-
-fn is_ttl(bound: Bound, ttl: u32) -> bool {
-    usize::try_from(ttl).is_ok_and(|ttl| bound.holds(ttl))
-}
-
-fn is_set(patterns: &[Pattern], records: &[Record]) -> bool {
-    let mut left: Vec<String> = records.iter().map(Record::typed).collect();
-    for pattern in patterns {
-        let Some(index) = left.iter().position(|typed| pattern.matches(typed)) else {
-            return false;
-        };
-        left.remove(index);
-    }
-    left.is_empty()
-}
-
-fn join(patterns: &[Pattern]) -> String {
-    let texts: Vec<String> = patterns.iter().map(ToString::to_string).collect();
-    texts.join(", ")
 }
 
 fn serial(saved: Saved, seen: &Observation, memory: &mut Memory) -> Result<(), String> {
@@ -441,121 +296,4 @@ fn json(pointer: &str, wanted: &str, seen: &Observation) -> Result<(), String> {
 fn summary(got: &[Got]) -> String {
     let texts: Vec<String> = got.iter().map(|got| describe(&got.reply)).collect();
     texts.join(" / ")
-}
-
-/// A reply in one line; of long sections the start.
-pub(crate) fn describe(reply: &Reply) -> String {
-    let mut text = rcode_name(reply.rcode);
-    for (name, mask) in [
-        ("aa", 0x400),
-        ("tc", 0x200),
-        ("rd", 0x100),
-        ("ra", 0x80),
-        ("ad", 0x20),
-        ("cd", 0x10),
-    ] {
-        if reply.has(mask) {
-            text.push(' ');
-            text.push_str(name);
-        }
-    }
-    for (section, records) in [
-        ("answer", &reply.answer),
-        ("authority", &reply.authority),
-        ("additional", &reply.additional),
-    ] {
-        if !records.is_empty() {
-            let texts: Vec<String> = records
-                .iter()
-                .take(5)
-                .map(|record| format!("{} {} {}", record.owner, record.ttl, record.typed()))
-                .collect();
-            let more = if records.len() > 5 { ", …" } else { "" };
-            text.push_str(&format!(
-                "; {section} {} [{}{more}]",
-                records.len(),
-                texts.join(", ")
-            ));
-        }
-    }
-    if let Some(opt) = &reply.opt {
-        text.push_str(&format!(
-            "; OPT size {} version {} flags {:#x} options {:?}",
-            opt.size, opt.version, opt.flags, opt.options
-        ));
-    }
-    text
-}
-
-/// A reply in short, the same whenever the server says the same: no TTLs of
-/// answers, sets sorted, the zones as Z and E.
-pub(crate) fn brief(reply: &Reply) -> String {
-    let mut text = rcode_name(reply.rcode);
-    for (name, mask) in [
-        ("aa", 0x400),
-        ("tc", 0x200),
-        ("ra", 0x80),
-        ("ad", 0x20),
-        ("cd", 0x10),
-    ] {
-        if reply.has(mask) {
-            text.push(' ');
-            text.push_str(name);
-        }
-    }
-    for (section, records) in [
-        ("answer", &reply.answer),
-        ("authority", &reply.authority),
-        ("additional", &reply.additional),
-    ] {
-        if records.is_empty() {
-            continue;
-        }
-        let mut texts: Vec<String> = records
-            .iter()
-            .map(|record| brief_record(section, record))
-            .collect();
-        texts.sort();
-        let list = if texts.len() > 4 {
-            format!("{} records", records.len())
-        } else {
-            texts.join(", ")
-        };
-        text.push_str(&format!("; {section} {list}"));
-    }
-    let options: Vec<String> = reply
-        .opt
-        .iter()
-        .flat_map(|opt| &opt.options)
-        .map(|(code, _)| code.to_string())
-        .collect();
-    if !options.is_empty() {
-        text.push_str(&format!("; EDNS options {}", options.join(", ")));
-    }
-    if let Some(opt) = reply
-        .opt
-        .as_ref()
-        .filter(|opt| opt.size != 1232 || opt.version != 0)
-    {
-        text.push_str(&format!("; OPT size {} version {}", opt.size, opt.version));
-    }
-    if reply.opt.is_none() {
-        text.push_str("; no OPT");
-    }
-    text
-}
-
-fn brief_record(section: &str, record: &Record) -> String {
-    if record.rtype == TYPE_SOA {
-        let of = format!("SOA of {}", shorten(&record.owner));
-        return if section == "authority" {
-            format!("{of} TTL {}", record.ttl)
-        } else {
-            of
-        };
-    }
-    if section == "answer" {
-        return shorten(&record.typed());
-    }
-    format!("{} {}", shorten(&record.owner), shorten(&record.typed()))
 }

@@ -9,6 +9,7 @@ mod action;
 mod asking;
 mod cross_check;
 mod data;
+mod describe;
 mod differences;
 mod expect;
 mod fixture;

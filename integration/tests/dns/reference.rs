@@ -90,7 +90,7 @@ fn zone_text(setup: &Setup, whole: bool) -> String {
         match record.data {
             StaticData::Address(address) => add(format!("{name} IN A {address}")),
             StaticData::Target(target) if target.contains('.') => {
-                add(format!("{name} IN CNAME {target}."))
+                add(format!("{name} IN CNAME {target}."));
             }
             StaticData::Target(target) => add(format!("{name} IN CNAME {target}")),
         }
