@@ -289,14 +289,23 @@ async fn ad_is_shown_to_clients_that_understand_it() {
     }
     let net = Net::new();
     net.udp(u1(), Play::After(1, Reply::Custom(validated)));
-    for (authentic_data, dnssec_ok, expected) in
-        [(false, false, false), (true, false, true), (false, true, true)]
-    {
+    for (authentic_data, dnssec_ok, expected) in [
+        (false, false, false),
+        (true, false, true),
+        (false, true, true),
+    ] {
         let forwarder = forwarder(&net, &[u1()]);
-        let question = Question { authentic_data, dnssec_ok, ..www() };
+        let question = Question {
+            authentic_data,
+            dnssec_ok,
+            ..www()
+        };
         for _ in 0..2 {
             let result = timed(&forwarder, &question).await.0.unwrap();
-            assert_eq!(result.authentic_data, expected, "AD {authentic_data}, DO {dnssec_ok}");
+            assert_eq!(
+                result.authentic_data, expected,
+                "AD {authentic_data}, DO {dnssec_ok}"
+            );
         }
     }
 }
