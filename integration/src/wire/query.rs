@@ -55,6 +55,8 @@ pub enum Shape {
     Proper,
     /// The question twice, with QDCOUNT 2.
     TwoQuestions,
+    /// No question, with QDCOUNT 0.
+    NoQuestion,
     /// The OPT record twice.
     TwoOpts,
     /// QR set: a reply.
@@ -94,10 +96,10 @@ impl Query {
         if self.shape == Shape::AsReply {
             bits |= 0x8000;
         }
-        let questions = if self.shape == Shape::TwoQuestions {
-            2
-        } else {
-            1
+        let questions = match self.shape {
+            Shape::NoQuestion => 0,
+            Shape::TwoQuestions => 2,
+            _ => 1,
         };
         // RFC 1995 §3: the client's SOA is in the authority section.
         let authority = u16::from(self.rtype == TYPE_IXFR);

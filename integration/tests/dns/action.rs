@@ -274,6 +274,7 @@ impl Ask {
 fn shape_of(word: &str) -> Result<Shape> {
     Ok(match word {
         "two-questions" => Shape::TwoQuestions,
+        "no-question" => Shape::NoQuestion,
         "two-opts" => Shape::TwoOpts,
         "as-reply" => Shape::AsReply,
         "11-octets" => Shape::Cut(11),

@@ -138,8 +138,12 @@ fn over_tcp(server: SocketAddr, via: Via, query: Query, seen: &mut Observation) 
     if via == Via::TcpHalfClose {
         connection.half_close()?;
     }
-    let Frame::Message(octets) = connection.read(REPLY)? else {
+    let frame = connection.read(REPLY)?;
+    let Frame::Message(octets) = frame else {
         seen.missing += 1;
+        if frame == Frame::Closed {
+            seen.closed_after = Some(started.elapsed());
+        }
         return Ok(());
     };
     let after = started.elapsed();

@@ -14,6 +14,8 @@ pub(crate) enum Expectation {
     Rcode(u16),
     /// `silence`: no reply at all.
     Silence,
+    /// `hangup`: no reply, and the server closes the TCP connection.
+    Hangup,
     /// `answer=0`, `answer<=199`: so many records.
     AnswerCount(Bound),
     /// `answer={…}`: these records in any order.
@@ -161,12 +163,16 @@ pub(crate) fn parse(text: &str, action: &Action) -> Result<Vec<Expectation>> {
         );
         list.push(expectation);
     }
-    let says_how_it_ends =
-        |each: &Expectation| matches!(each, Expectation::Rcode(_) | Expectation::Silence);
+    let says_how_it_ends = |each: &Expectation| {
+        matches!(
+            each,
+            Expectation::Rcode(_) | Expectation::Silence | Expectation::Hangup
+        )
+    };
     ensure!(
         !matches!(action, Action::Ask(_))
             || list.iter().filter(|each| says_how_it_ends(each)).count() == 1,
-        "exactly one response code, or silence"
+        "exactly one response code, silence or hangup"
     );
     Ok(list)
 }
@@ -200,6 +206,7 @@ impl Expectation {
         }
         Ok(match (key, value) {
             ("silence", "") => Self::Silence,
+            ("hangup", "") => Self::Hangup,
             ("answer", _) if value.starts_with(['{', '[']) => answer(value)?,
             ("answer", _) => Self::AnswerCount(Bound::parse(value)?),
             ("each", _) => Self::Each(Pattern::parse(value)?),
@@ -265,6 +272,7 @@ impl Expectation {
             Self::Http(_) | Self::Json(..) => matches!(action, Action::Get { .. }),
             Self::Rejected | Self::Says(_) => matches!(action, Action::Check),
             Self::Exit(_) => matches!(action, Action::Exit { .. }),
+            Self::Hangup => matches!(action, Action::Ask(ask) if ask.via == Via::Tcp),
             Self::Closed(..) => matches!(action, Action::Ask(ask) if ask.via == Via::TcpIdle),
             Self::Earlier(_) => {
                 matches!(action, Action::Ask(ask) if matches!(ask.pace, Pace::Until(_)))

@@ -1,6 +1,6 @@
 //! The agent as a process on loopback, with its files, its upstreams, and what asks it.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -74,6 +74,7 @@ impl Gateway {
         let listen_ip = match setup.bind {
             Bind::One => ip,
             Bind::Any => Ipv4Addr::UNSPECIFIED.into(),
+            Bind::Any6 => Ipv6Addr::UNSPECIFIED.into(),
         };
         let dir = tempfile::Builder::new().prefix("tsunaro-dns-").tempdir()?;
         let dns = SocketAddr::new(listen_ip, free_port(listen_ip)?);

@@ -21,7 +21,8 @@ pub(crate) fn judge(
     memory: &mut Memory,
 ) -> Vec<String> {
     let mut faults = Vec::new();
-    if seen.missing > 0 && !expect.contains(&Expectation::Silence) {
+    let no_reply = [Expectation::Silence, Expectation::Hangup];
+    if seen.missing > 0 && !no_reply.iter().any(|each| expect.contains(each)) {
         faults.push(format!(
             "expected a reply, got none to {} of {} queries",
             seen.missing,
@@ -41,6 +42,12 @@ fn holds(expectation: &Expectation, seen: &Observation, memory: &mut Memory) -> 
         Expectation::Silence => require(seen.got.is_empty() && seen.missing > 0, "silence", || {
             summary(&seen.got)
         }),
+        Expectation::Hangup => {
+            let hung_up = seen.got.is_empty() && seen.closed_after.is_some();
+            require(hung_up, "the connection to be closed", || {
+                summary(&seen.got)
+            })
+        }
         Expectation::Replies(bound) => require(
             bound.holds(seen.got.len()),
             format!("{bound} replies"),

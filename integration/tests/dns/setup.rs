@@ -99,6 +99,8 @@ pub(crate) enum Bind {
     One,
     /// `bind=any`: the IPv4 wildcard address.
     Any,
+    /// `bind=any6`: the IPv6 wildcard address, which takes IPv4 as well.
+    Any6,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +148,7 @@ impl Setup {
             ("record", record) => self.records.push(static_record(record)?),
             ("extra", name) if !name.is_empty() => self.extra.push(name.to_owned()),
             ("bind", "any") => self.bind = Bind::Any,
+            ("bind", "any6") => self.bind = Bind::Any6,
             ("coredns", "") => self.front = Front::CoreDns,
             _ => bail!("\"{word}\" is no word of a setup"),
         }
