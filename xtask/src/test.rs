@@ -52,7 +52,7 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             command
                 .args(["-p", "tsunaro-integration", "--test", test])
                 .args(filter);
-            command.args(["--", "--nocapture", "--test-threads=1"]);
+            command.args(["--", "--nocapture", "--test-threads=3"]);
             step::run_tests(what, &mut command, &mut counts)?;
         }
     }

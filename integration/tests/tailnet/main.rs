@@ -1,6 +1,7 @@
 //! The agent beside a real tailscaled on a real tailnet, as uid 65534 without capabilities.
 
 mod example;
+mod failures;
 mod gateway;
 mod leaving;
 mod login;
