@@ -34,6 +34,7 @@ async fn apply(api: &LocalApi, action: &Action) -> Result<Option<Prefs>, Error> 
             };
             api.change_prefs(&change).await.map(Some)
         }
+        Action::MendPrefs(change) => api.change_prefs(change).await.map(Some),
         Action::LogIn(key) => {
             api.start(key).await?;
             api.login_interactive().await?;

@@ -22,8 +22,10 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Check a config file and its hosts file. Exit code 0: valid, 1: findings, 2: wrong usage.
     Check(FileArgs),
-    /// Say which source answers a query, and why.
+    /// Say which source answers a query, and why; `explain route PREFIX` says how far a prefix got.
     Explain(ExplainArgs),
+    /// Show the report of a running agent.
+    Status(StatusArgs),
 }
 
 /// Which files to read.
@@ -78,11 +80,48 @@ pub(crate) struct RunArgs {
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
-    /// The name to ask for, absolute; a final dot is optional.
+    #[command(flatten)]
+    pub(crate) running: RunningAgent,
+    /// The name to ask for, absolute, a final dot is optional; or the word `route`.
     pub(crate) name: String,
-    /// The record type, such as A, AAAA, TXT or TYPE65.
+    /// The record type, such as A, AAAA, TXT or TYPE65; after `route` the prefix.
     #[arg(default_value = "A")]
     pub(crate) rtype: String,
+}
+
+/// Which agent to ask for its report.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RunningAgent {
+    /// Where the running agent serves its status.
+    #[arg(
+        long,
+        env = "TSUNARO_STATUS_ADDRESS",
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:9181"
+    )]
+    pub(crate) address: SocketAddr,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) running: RunningAgent,
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    pub(crate) output: OutputFormat,
+    /// Print it again at each change, until interrupted.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// Tables for people.
+    Table,
+    /// The report as JSON.
+    Json,
+    /// The report as YAML.
+    Yaml,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

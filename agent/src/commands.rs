@@ -2,6 +2,9 @@
 
 mod check;
 mod explain;
+mod explain_route;
+mod fetch;
+mod status;
 
 use std::process::ExitCode;
 
@@ -25,6 +28,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
             runtime.block_on(run::run(args))
         }
         Command::Check(args) => check::check(&args),
+        Command::Explain(args) if args.name == "route" => explain_route::explain(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Status(args) => status::status(&args),
     }
 }

@@ -335,6 +335,16 @@ impl Reading {
             .into_iter()
             .map(|(step, count)| (vec![("step", step.to_owned())], count));
         out.gauges("routes", "Prefixes that got this far", steps.collect())?;
+        let healings = self
+            .report
+            .tailnet
+            .as_ref()
+            .map_or(0, |tailnet| tailnet.healings);
+        out.counter(
+            "drift_healings",
+            "Changes of another writer put right",
+            healings,
+        )?;
         let online = self
             .report
             .tailnet

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
-use tsunaro_model::plan::Action;
+use tsunaro_model::plan::{Action, Next};
 use tsunaro_model::report::{Phase, StatusReport};
 use tsunaro_model::tailnet::AuthKey;
 use tsunaro_model::zone::HostsState;
@@ -56,8 +56,8 @@ struct MainLoop {
 /// Keeps writes one at a time, and the same write from being repeated in a tight loop.
 struct Pace {
     busy: bool,
-    /// The plan waits for `not_before`.
-    deferred: bool,
+    /// When to plan again although nothing happened.
+    wake: Option<Instant>,
     last: Option<Action>,
     not_before: Instant,
     delays: Delays,
@@ -104,11 +104,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode> {
 impl MainLoop {
     fn next_deadline(&self) -> Instant {
         let idle = Instant::now() + TICK;
-        let pace = if self.pace.deferred {
-            self.pace.not_before
-        } else {
-            idle
-        };
+        let pace = self.pace.wake.unwrap_or(idle);
         self.stage.deadline().unwrap_or(idle).min(pace).min(idle)
     }
 
@@ -117,6 +113,7 @@ impl MainLoop {
             Event::File(seen) => self.on_file(seen),
             Event::Built(built) => self.on_built(built),
             Event::Tailnet(seen) => self.world.see_tailnet(seen),
+            Event::Probed(deaf) => self.world.deaf = deaf,
             Event::Kernel(view) => {
                 if let Err(error) = &view {
                     tracing::warn!(%error, "The kernel's routing state cannot be read");
@@ -271,16 +268,21 @@ impl MainLoop {
     }
 
     fn plan(&mut self, now: Instant) {
-        self.pace.deferred = false;
+        self.pace.wake = None;
         if self.pace.busy {
             return;
         }
-        let Some(action) = self.world.plan(self.heartbeat.uptime()) else {
-            return;
+        let action = match self.world.plan(self.heartbeat.uptime()) {
+            Next::Nothing => return,
+            Next::Later(at) => {
+                self.pace.wake = Some(now + at.saturating_sub(self.heartbeat.uptime()));
+                return;
+            }
+            Next::Write(action) => action,
         };
         let again = self.pace.last.as_ref() == Some(&action);
         if again && now < self.pace.not_before {
-            self.pace.deferred = true;
+            self.pace.wake = Some(self.pace.not_before);
             return;
         }
         if !again {

@@ -89,8 +89,9 @@ async fn hear(
 async fn read(api: &LocalApi, events: &mpsc::Sender<Event>) -> Result<(), Stop> {
     let status = Box::new(api.status().await?);
     let prefs = Box::new(api.prefs().await?);
+    let dns = api.dns_config().await?;
     events
-        .send(Event::Tailnet(TailnetSeen::Read { status, prefs }))
+        .send(Event::Tailnet(TailnetSeen::Read { status, prefs, dns }))
         .await
         .map_err(|_| Stop::MainLoopGone)
 }

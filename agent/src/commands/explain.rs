@@ -16,7 +16,12 @@ use crate::settings;
 /// # Errors
 /// When the files or the question cannot be understood.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
-    let ExplainArgs { files, name, rtype } = args;
+    let ExplainArgs {
+        files,
+        running: _,
+        name,
+        rtype,
+    } = args;
     let (config, findings) = read_config(&files.config);
     let Some(config) = config else {
         bail!("the config cannot be used:\n{}", findings.join("\n"));

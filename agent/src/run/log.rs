@@ -1,6 +1,6 @@
 //! What the loop says of events that a person would want to know.
 
-use tsunaro_model::plan::Action;
+use tsunaro_model::plan::{Action, mending_command};
 use tsunaro_model::report::{Condition, Tri};
 use tsunaro_model::tailnet::Prefs;
 
@@ -13,6 +13,10 @@ pub(super) fn applied(action: &Action, result: &Result<Option<Prefs>, String>) {
         (Action::SetRoutes(routes), Ok(_)) => {
             let list: Vec<String> = routes.iter().map(ToString::to_string).collect();
             tracing::info!(routes = %list.join(", "), "Advertised routes set");
+        }
+        (Action::MendPrefs(change), Ok(_)) => {
+            let command = mending_command(change);
+            tracing::info!(%command, "Prefs that do not fit a gateway were put right");
         }
         (Action::LogIn(_), Ok(_)) => {
             tracing::info!("Asked tailscaled to log in with the key of tailnet.authKeyFile");

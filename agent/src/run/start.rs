@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use arc_swap::ArcSwap;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -28,7 +29,7 @@ use crate::settings::{self, Listeners};
 use crate::stop::{DRAIN_TIMEOUT, Stage};
 use crate::tasks::{Delays, Tasks};
 use crate::world::{ConfigState, ReportContext, World, parse_config};
-use crate::{apply, kernel, tailnet, zone_builder};
+use crate::{apply, kernel, self_probe, tailnet, zone_builder};
 
 /// Events on their way to the loop; watchers wait when it is full.
 const EVENT_QUEUE: usize = 64;
@@ -89,6 +90,7 @@ pub(super) async fn start(
     args: RunArgs,
     tasks: &mut Tasks,
 ) -> Result<(MainLoop, mpsc::Receiver<Event>)> {
+    raise_open_files();
     let ipv6 = settings::host_has_ipv6();
     let (config, config_state, listeners) = first_config(&args, ipv6)?;
     let (events_in, events) = mpsc::channel(EVENT_QUEUE);
@@ -122,7 +124,8 @@ pub(super) async fn start(
     let stop = CancellationToken::new();
     let (drained_in, drained) = oneshot::channel();
     let counters = Arc::new(AgentCounters::default());
-    say_what_is_served(&world.config, &server.addresses(), listeners.http, &args);
+    let own_addresses = server.addresses();
+    say_what_is_served(&world.config, &own_addresses, listeners.http, &args);
     let dns = Dns {
         zone,
         forwarder: Arc::clone(&forwarder),
@@ -158,7 +161,14 @@ pub(super) async fn start(
         "tailscaled writer",
         apply::run(api, actions_out, events_in.clone()),
     );
-    tasks.start("kernel watcher", kernel::watch(kernel_out, events_in));
+    tasks.start(
+        "kernel watcher",
+        kernel::watch(kernel_out, events_in.clone()),
+    );
+    tasks.start(
+        "self-probe",
+        self_probe::run(own_addresses, Arc::clone(&dns.zone), events_in),
+    );
 
     let started = jiff::Timestamp::now().to_string();
     let resolvers = host_resolvers();
@@ -202,7 +212,7 @@ pub(super) async fn start(
         resolvers,
         pace: Pace {
             busy: false,
-            deferred: false,
+            wake: None,
             last: None,
             not_before: Instant::now(),
             delays: Delays::new(),
@@ -309,6 +319,16 @@ fn forward_config(snapshot: &Snapshot) -> ForwardConfig {
     ForwardConfig {
         primary: snapshot.apex().clone(),
         zones,
+    }
+}
+
+/// A query to an upstream holds a socket, a client over TCP another: the soft limit of open files
+/// (often 1024) is raised to the hard one.
+fn raise_open_files() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "The limit of open files could not be raised");
     }
 }
 

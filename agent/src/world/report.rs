@@ -95,6 +95,8 @@ impl World {
                 .chain(hosts_error)
                 .collect(),
             tailnet: view,
+            split_dns: &self.split_dns(),
+            deaf: &self.deaf,
             wanted,
             kernel,
             paths,
@@ -241,6 +243,7 @@ impl World {
             socket: context.socket.to_owned(),
             error,
             login,
+            healings: self.healings(),
             ..TailnetReport::default()
         };
         let Some(DaemonStatus {
