@@ -43,14 +43,16 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             cargo("build").args(["-p", "tsunaro-agent"]),
         )?;
     }
-    for (each, test, what) in [
-        (Part::Dns, "dns", "DNS cases on the wire"),
-        (Part::Tailnet, "tailnet", "the real tailnet"),
+    for (each, tests, what) in [
+        (Part::Dns, &["--test", "dns"][..], "DNS cases on the wire"),
+        (Part::Tailnet, &["--lib", "--test", "lab"], "the lab itself"),
+        (Part::Tailnet, &["--test", "tailnet"], "the real tailnet"),
     ] {
         if all || part == Some(each) {
             let mut command = cargo("test");
             command
-                .args(["-p", "tsunaro-integration", "--test", test])
+                .args(["-p", "tsunaro-integration"])
+                .args(tests)
                 .args(filter);
             command.args(["--", "--nocapture", "--test-threads=3"]);
             step::run_tests(what, &mut command, &mut counts)?;
