@@ -14,7 +14,7 @@ mod store;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use futures::FutureExt;
@@ -81,7 +81,7 @@ impl Supervisor {
                 }
                 Woken::Deadline => Event::Tick,
             };
-            if let Some(code) = self.take(event) {
+            if let Some(code) = self.take(event, Instant::now()) {
                 return code;
             }
         }
@@ -138,12 +138,12 @@ impl Supervisor {
 
     fn ended(&mut self, child: &Child, end: End) -> Option<u8> {
         let now = Instant::now();
-        let ran = now.saturating_duration_since(child.since);
-        let code = self.take(Event::Ended(end));
+        let ran = shown(now.saturating_duration_since(child.since));
+        let code = self.take(Event::Ended(end), now);
         let pid = child.pid.as_raw();
         match self.machine.deadline() {
             Some(at) => {
-                let pause = at.saturating_duration_since(now);
+                let pause = shown(at.saturating_duration_since(now));
                 warn!(pid, ?ran, ?pause, "{} ended: {end}; starting it again.", self.name);
             }
             None => info!(pid, ?ran, "{} ended: {end}.", self.name),
@@ -152,10 +152,10 @@ impl Supervisor {
     }
 
     /// Does what an event leads to; the exit code if all is over.
-    fn take(&mut self, event: Event) -> Option<u8> {
+    fn take(&mut self, event: Event, now: Instant) -> Option<u8> {
         let mut next = Some(event);
         while let Some(event) = next.take() {
-            match self.machine.on(event, Instant::now())? {
+            match self.machine.on(event, now)? {
                 Action::Start => next = Some(self.start()),
                 Action::Signal(signal) => self.send(signal.signal()),
                 Action::Kill => {
@@ -193,6 +193,11 @@ impl Supervisor {
     fn pid(&self) -> Option<i32> {
         self.child.as_ref().map(|child| child.pid.as_raw())
     }
+}
+
+/// As much of a time as a person reads.
+fn shown(time: Duration) -> Duration {
+    Duration::from_millis(time.as_millis().try_into().unwrap_or(u64::MAX))
 }
 
 /// Why the loop goes on.

@@ -5,6 +5,7 @@ mod gateway;
 mod leaving;
 mod login;
 mod routes;
+mod supervise;
 
 use std::time::Instant;
 
