@@ -192,12 +192,17 @@ fn component(package: &Package, scope: &'static str) -> Component {
         bom_ref: purl.clone(),
         name,
         version,
-        description: package.description.as_ref().map(|text| text.trim().to_owned()),
+        description: package.description.as_deref().map(one_line),
         scope: Some(scope),
         hashes: Vec::new(),
         licenses: license.into_iter().collect(),
         purl,
     }
+}
+
+/// The specification allows no line breaks there.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Something that the toolchain links in, from the `name version …` that a tool prints.
