@@ -39,7 +39,16 @@ pub(crate) async fn run(command: Vec<OsString>, socket: Option<PathBuf>) -> Resu
     let signals = Signals::new().context("cannot handle signals")?;
     process::adopt_orphans().context("cannot adopt orphans")?;
     let machine = Machine::new(Instant::now(), rand::random());
-    Ok(Supervisor { name: program.short_name(), program, socket, signals, machine, child: None }.run().await)
+    Ok(Supervisor {
+        name: program.short_name(),
+        program,
+        socket,
+        signals,
+        machine,
+        child: None,
+    }
+    .run()
+    .await)
 }
 
 struct Supervisor {
@@ -76,7 +85,12 @@ impl Supervisor {
                     Event::Signal(signal)
                 }
                 Woken::Stuck(words) => {
-                    warn!(pid = self.pid(), health = words, "{} is stuck without its state store; restarting it.", self.name);
+                    warn!(
+                        pid = self.pid(),
+                        health = words,
+                        "{} is stuck without its state store; restarting it.",
+                        self.name
+                    );
                     Event::Stuck
                 }
                 Woken::Deadline => Event::Tick,
@@ -124,7 +138,10 @@ impl Supervisor {
                     return None;
                 }
                 Ok(Some(reaped)) => match self.child.take_if(|child| child.pid == reaped.pid) {
-                    None => debug!(pid = reaped.pid.as_raw(), "Reaped an orphan: {}.", reaped.end),
+                    None => debug!(
+                        pid = reaped.pid.as_raw(),
+                        "Reaped an orphan: {}.", reaped.end
+                    ),
                     Some(child) => {
                         let code = self.ended(&child, reaped.end);
                         if code.is_some() {
@@ -144,7 +161,13 @@ impl Supervisor {
         match self.machine.deadline() {
             Some(at) => {
                 let pause = shown(at.saturating_duration_since(now));
-                warn!(pid, ?ran, ?pause, "{} ended: {end}; starting it again.", self.name);
+                warn!(
+                    pid,
+                    ?ran,
+                    ?pause,
+                    "{} ended: {end}; starting it again.",
+                    self.name
+                );
             }
             None => info!(pid, ?ran, "{} ended: {end}.", self.name),
         }
@@ -173,7 +196,11 @@ impl Supervisor {
             Ok(pid) => {
                 info!(pid = pid.as_raw(), "Started {}.", self.name);
                 let stuck = Some(store::stuck(self.socket.clone()).boxed());
-                self.child = Some(Child { pid, since: Instant::now(), stuck });
+                self.child = Some(Child {
+                    pid,
+                    since: Instant::now(),
+                    stuck,
+                });
                 Event::Started
             }
             Err(error) => {

@@ -42,7 +42,10 @@ impl Supervised {
     }
 
     fn pids(&self) -> Vec<i32> {
-        self.read("starts").lines().map(|line| line.parse().unwrap()).collect()
+        self.read("starts")
+            .lines()
+            .map(|line| line.parse().unwrap())
+            .collect()
     }
 
     fn wait_for(&self, what: &str, condition: impl FnMut() -> bool) {
@@ -91,7 +94,11 @@ fn send(pid: i32, signal: Signal) {
 fn wait_for(what: &str, mut condition: impl FnMut() -> bool, log: impl FnOnce() -> String) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < Duration::from_secs(30), "waited for {what}; the log:\n{}", log());
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "waited for {what}; the log:\n{}",
+            log()
+        );
         std::thread::park_timeout(Duration::from_millis(10));
     }
 }
@@ -108,10 +115,21 @@ fn a_child_that_is_killed_is_back_each_time_and_its_end_is_in_the_log() {
         supervised.wait_for("a start", || supervised.pids().len() == kills);
         send(supervised.pids()[kills - 1], Signal::SIGKILL);
     }
-    supervised.wait_for("the last start", || supervised.read("ready").lines().count() >= 1 && supervised.pids().len() == 4);
+    supervised.wait_for("the last start", || {
+        supervised.read("ready").lines().count() >= 1 && supervised.pids().len() == 4
+    });
     let log = supervised.read("log");
-    assert_eq!(log.matches("sh ended: signal 9 (SIGKILL); starting it again").count(), 3, "{log}");
-    assert_eq!(log.matches("pause=0ns").count(), 1, "the first restart was not at once, or another was: {log}");
+    assert_eq!(
+        log.matches("sh ended: signal 9 (SIGKILL); starting it again")
+            .count(),
+        3,
+        "{log}"
+    );
+    assert_eq!(
+        log.matches("pause=0ns").count(),
+        1,
+        "the first restart was not at once, or another was: {log}"
+    );
     supervised.signal(Signal::SIGTERM);
     // The trap may not be set yet: then the signal kills the shell.
     let code = supervised.end().code();
@@ -125,7 +143,10 @@ fn a_stop_ends_with_the_childs_own_code_and_starts_nothing() {
         (until_term(7), 7),
         ("echo ready >> ready; exec sleep 60".to_owned(), 143),
         // A real-time signal has no name, but an end it is.
-        ("trap 'kill -40 $$' TERM; echo ready >> ready; while :; do sleep 0.05; done".to_owned(), 168),
+        (
+            "trap 'kill -40 $$' TERM; echo ready >> ready; while :; do sleep 0.05; done".to_owned(),
+            168,
+        ),
     ] {
         let mut supervised = Supervised::start(&[], &script);
         supervised.wait_line("ready", "ready");
@@ -153,7 +174,13 @@ fn signals_are_passed_on_and_the_streams_too() {
         read line; echo \"out $line\"; echo \"err $line\" >&2
         echo ready >> ready; while :; do sleep 0.05; done";
     let mut supervised = Supervised::start(&[], script);
-    supervised.child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+    supervised
+        .child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"hello\n")
+        .unwrap();
     supervised.wait_line("ready", "ready");
     // SIGINT and SIGTERM last: after them an end would be final.
     for (signal, name) in [
@@ -169,22 +196,49 @@ fn signals_are_passed_on_and_the_streams_too() {
     supervised.signal(Signal::SIGTERM);
     assert_eq!(supervised.end().code(), Some(0));
     let mut out = String::new();
-    supervised.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    supervised
+        .child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut out)
+        .unwrap();
     assert_eq!(out, "out hello\n");
-    assert!(supervised.read("log").lines().any(|line| line == "err hello"));
+    assert!(
+        supervised
+            .read("log")
+            .lines()
+            .any(|line| line == "err hello")
+    );
 }
 
 #[test]
 fn orphans_are_reaped() {
     // Each inner shell ends at once and leaves a sleep without a parent.
-    let script = format!("for i in 1 2 3; do sh -c 'sleep 0.2 & echo $! >> orphans'; done\n{}", until_term(0));
+    let script = format!(
+        "for i in 1 2 3; do sh -c 'sleep 0.2 & echo $! >> orphans'; done\n{}",
+        until_term(0)
+    );
     let mut supervised = Supervised::start(&[], &script);
     supervised.wait_line("ready", "ready");
-    supervised.wait_for("three reaped orphans", || supervised.read("log").matches("Reaped an orphan: exit code 0").count() == 3);
+    supervised.wait_for("three reaped orphans", || {
+        supervised
+            .read("log")
+            .matches("Reaped an orphan: exit code 0")
+            .count()
+            == 3
+    });
     for pid in supervised.read("orphans").lines() {
-        assert!(!Path::new("/proc").join(pid).exists(), "{pid} is still there");
+        assert!(
+            !Path::new("/proc").join(pid).exists(),
+            "{pid} is still there"
+        );
     }
-    assert_eq!(supervised.pids().len(), 1, "an orphan's end was taken for the child's");
+    assert_eq!(
+        supervised.pids().len(),
+        1,
+        "an orphan's end was taken for the child's"
+    );
     supervised.signal(Signal::SIGTERM);
     assert_eq!(supervised.end().code(), Some(0));
 }
@@ -195,7 +249,11 @@ fn a_command_that_is_not_there_or_no_program_ends_with_a_shells_code() {
     let text = dir.path().join("text");
     fs::write(&text, "no program").unwrap();
     for (command, code) in [(Path::new("/nowhere/tailscaled"), 127), (&text, 126)] {
-        let output = Command::new(AGENT).args(["supervise", "--"]).arg(command).output().unwrap();
+        let output = Command::new(AGENT)
+            .args(["supervise", "--"])
+            .arg(command)
+            .output()
+            .unwrap();
         assert_eq!(output.status.code(), Some(code));
         let log = String::from_utf8(output.stderr).unwrap();
         assert!(log.contains("Cannot start"), "{log}");
@@ -217,7 +275,8 @@ fn tailscaled_with_health(socket: PathBuf, code: &'static str) {
             let body = format!(
                 "{{\"SessionID\":\"s\",\"State\":0,\"Health\":{{\"Warnings\":{{\"{code}\":{{\"Text\":\"State store failed to initialize\"}}}}}}}}\n"
             );
-            let head = "HTTP/1.1 200 OK\r\nTailscale-Version: 1.102.4\r\nTransfer-Encoding: chunked\r\n";
+            let head =
+                "HTTP/1.1 200 OK\r\nTailscale-Version: 1.102.4\r\nTransfer-Encoding: chunked\r\n";
             write!(stream, "{head}\r\n{:x}\r\n{body}\r\n", body.len()).unwrap();
             open.push(stream);
         }
@@ -253,17 +312,32 @@ fn a_tailscaled_without_its_state_store_is_restarted_and_another_sick_one_is_not
 fn install_puts_a_binary_there_that_runs() {
     let dir = tempfile::tempdir().unwrap();
     for _ in 0..2 {
-        let output = Command::new(AGENT).arg("install").arg(dir.path()).output().unwrap();
+        let output = Command::new(AGENT)
+            .arg("install")
+            .arg(dir.path())
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{output:?}");
     }
     let installed = dir.path().join("tsunaro-agent");
     assert_eq!(fs::read(&installed).unwrap(), fs::read(AGENT).unwrap());
     let version = Command::new(&installed).arg("--version").output().unwrap();
-    assert!(String::from_utf8(version.stdout).unwrap().contains(env!("CARGO_PKG_VERSION")));
+    assert!(
+        String::from_utf8(version.stdout)
+            .unwrap()
+            .contains(env!("CARGO_PKG_VERSION"))
+    );
 
     let absent = dir.path().join("absent");
-    let output = Command::new(AGENT).arg("install").arg(&absent).output().unwrap();
+    let output = Command::new(AGENT)
+        .arg("install")
+        .arg(&absent)
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("cannot install tsunaro-agent into") && error.contains("absent"), "{error}");
+    assert!(
+        error.contains("cannot install tsunaro-agent into") && error.contains("absent"),
+        "{error}"
+    );
 }

@@ -39,7 +39,10 @@ pub(crate) struct ImageArgs {
 pub(crate) fn run(args: &ImageArgs) -> Result<()> {
     let platform = Platform::of_this_machine()?;
     let source = Source::read(PACKAGE)?;
-    let name = args.name.clone().unwrap_or_else(|| format!("localhost/{PACKAGE}:{}", source.version));
+    let name = args
+        .name
+        .clone()
+        .unwrap_or_else(|| format!("localhost/{PACKAGE}:{}", source.version));
     let dir = source.target_directory.join("image");
     let output = args
         .output
@@ -50,7 +53,8 @@ pub(crate) fn run(args: &ImageArgs) -> Result<()> {
     if args.check {
         let again = source.target_directory.join("image-check");
         if again.exists() {
-            std::fs::remove_dir_all(&again).with_context(|| format!("cannot remove {}", again.display()))?;
+            std::fs::remove_dir_all(&again)
+                .with_context(|| format!("cannot remove {}", again.display()))?;
         }
         let second = make(&source, platform, &name, &again)?;
         compare(&made, &second)?;
@@ -94,9 +98,15 @@ fn make(source: &Source, platform: Platform, name: &str, target_dir: &Path) -> R
         created: source.committed,
         user: "65534:65534",
         entrypoint: vec![format!("/{PACKAGE}")],
-        command: ["run", "--config", "/etc/tsunaro/gateway.yaml"].map(str::to_owned).into(),
+        command: ["run", "--config", "/etc/tsunaro/gateway.yaml"]
+            .map(str::to_owned)
+            .into(),
         labels: source.labels(PACKAGE),
-        files: vec![File { path: PACKAGE.to_owned(), mode: 0o755, content: built.bytes.clone() }],
+        files: vec![File {
+            path: PACKAGE.to_owned(),
+            mode: 0o755,
+            content: built.bytes.clone(),
+        }],
     };
     let archive = image.archive()?;
     ensure!(
@@ -105,9 +115,21 @@ fn make(source: &Source, platform: Platform, name: &str, target_dir: &Path) -> R
         megabytes(archive.bytes.len()),
         megabytes(MAX_SIZE)
     );
-    let sbom = sbom::collect(source, platform, PACKAGE, &hex(&built.bytes), &archive.digest)?;
+    let sbom = sbom::collect(
+        source,
+        platform,
+        PACKAGE,
+        &hex(&built.bytes),
+        &archive.digest,
+    )?;
     let components = sbom.components();
-    Ok(Made { built, digest: archive.digest, archive: archive.bytes, sbom: sbom.json()?, components })
+    Ok(Made {
+        built,
+        digest: archive.digest,
+        archive: archive.bytes,
+        sbom: sbom.json()?,
+        components,
+    })
 }
 
 fn compare(first: &Made, second: &Made) -> Result<()> {
@@ -117,8 +139,16 @@ fn compare(first: &Made, second: &Made) -> Result<()> {
         ("SBOMs", &first.sbom, &second.sbom),
     ] {
         if one != two {
-            let at = one.iter().zip(two).position(|(one, two)| one != two).unwrap_or(one.len().min(two.len()));
-            bail!("two builds gave different {what}: {} and {} bytes, different from byte {at} on", one.len(), two.len());
+            let at = one
+                .iter()
+                .zip(two)
+                .position(|(one, two)| one != two)
+                .unwrap_or(one.len().min(two.len()));
+            bail!(
+                "two builds gave different {what}: {} and {} bytes, different from byte {at} on",
+                one.len(),
+                two.len()
+            );
         }
     }
     Ok(())
@@ -143,5 +173,8 @@ fn megabytes(bytes: usize) -> f64 {
 
 /// The SHA-256 of some bytes in hexadecimal digits.
 fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

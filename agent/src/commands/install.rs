@@ -40,7 +40,8 @@ fn copy_into(source: &Path, directory: &Path) -> io::Result<PathBuf> {
     let mut copy = NamedTempFile::with_prefix_in(format!(".{NAME}-"), directory)?;
     io::copy(&mut File::open(source)?, copy.as_file_mut())?;
     // On the open file: the umask has no say in it.
-    copy.as_file().set_permissions(Permissions::from_mode(MODE))?;
+    copy.as_file()
+        .set_permissions(Permissions::from_mode(MODE))?;
     copy.as_file().sync_all()?;
     copy.persist(&target).map_err(|error| error.error)?;
     Ok(target)
@@ -69,7 +70,11 @@ mod tests {
         assert_eq!(fs::read(&target).unwrap(), b"new");
         let now = fs::metadata(&target).unwrap();
         assert_eq!(now.permissions().mode() & 0o7777, MODE);
-        assert_ne!(now.ino(), before.metadata().unwrap().ino(), "written over instead of replaced");
+        assert_ne!(
+            now.ino(),
+            before.metadata().unwrap().ino(),
+            "written over instead of replaced"
+        );
         assert_eq!(fs::read_dir(&into).unwrap().count(), 1);
     }
 

@@ -26,7 +26,10 @@ pub(super) struct Backoff {
 impl Backoff {
     /// `seed` decides the jitter.
     pub(super) fn new(seed: u64) -> Self {
-        Self { seed, growing: None }
+        Self {
+            seed,
+            growing: None,
+        }
     }
 
     /// The pause before the next start.

@@ -23,7 +23,9 @@ impl End {
             return Some(Self::Signal(signal));
         }
         // The kernel keeps only the low eight bits of what was given to exit.
-        status.exit_status().map(|code| Self::Code(u8::try_from(code).unwrap_or(u8::MAX)))
+        status
+            .exit_status()
+            .map(|code| Self::Code(u8::try_from(code).unwrap_or(u8::MAX)))
     }
 
     /// The code that a shell would exit with: the child's, or 128 and the signal's number.
@@ -108,7 +110,11 @@ mod tests {
             (libc::ENOMEM, None),
             (libc::ETXTBSY, None),
         ] {
-            assert_eq!(NotStarted::of(&io::Error::from_raw_os_error(errno)).exit_code(), code, "{errno}");
+            assert_eq!(
+                NotStarted::of(&io::Error::from_raw_os_error(errno)).exit_code(),
+                code,
+                "{errno}"
+            );
         }
     }
 }

@@ -81,7 +81,11 @@ enum State {
 impl Machine {
     /// Nothing runs; the first [`Event::Tick`] starts the child. `seed` decides the jitter.
     pub(super) fn new(now: Instant, seed: u64) -> Self {
-        Self { state: State::Waiting(now), backoff: Backoff::new(seed), has_started: false }
+        Self {
+            state: State::Waiting(now),
+            backoff: Backoff::new(seed),
+            has_started: false,
+        }
     }
 
     /// When a [`Event::Tick`] has something to do.
@@ -141,7 +145,9 @@ impl Machine {
     }
 
     fn on_stuck(&mut self, now: Instant) -> Option<Action> {
-        let State::Running(_) = self.state else { return None };
+        let State::Running(_) = self.state else {
+            return None;
+        };
         self.state = State::Replacing(Some(now + REPLACE_TIMEOUT));
         Some(Action::Signal(Forwarded::Terminate))
     }
@@ -154,7 +160,9 @@ impl Machine {
                 }
                 Some(Action::Signal(signal))
             }
-            State::Waiting(_) | State::Starting if signal.stops() => self.exit(End::Signal(signal.number()).exit_code()),
+            State::Waiting(_) | State::Starting if signal.stops() => {
+                self.exit(End::Signal(signal.number()).exit_code())
+            }
             State::Waiting(_) | State::Starting | State::Done => None,
         }
     }

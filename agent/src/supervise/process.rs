@@ -33,13 +33,19 @@ impl Program {
     /// Its words; None when there is none.
     pub(super) fn new(words: Vec<OsString>) -> Option<Self> {
         let mut words = words.into_iter();
-        Some(Self { name: words.next()?, args: words.collect() })
+        Some(Self {
+            name: words.next()?,
+            args: words.collect(),
+        })
     }
 
     /// Its name without the directories.
     pub(super) fn short_name(&self) -> String {
         let path = std::path::Path::new(&self.name);
-        path.file_name().unwrap_or(&self.name).to_string_lossy().into_owned()
+        path.file_name()
+            .unwrap_or(&self.name)
+            .to_string_lossy()
+            .into_owned()
     }
 
     /// Starts it with our standard streams, environment and directory.
@@ -48,7 +54,9 @@ impl Program {
     /// What the system says.
     pub(super) fn start(&self) -> io::Result<Pid> {
         let child = Command::new(&self.name).args(&self.args).spawn()?;
-        i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
+        i32::try_from(child.id())
+            .map(Pid::from_raw)
+            .map_err(io::Error::other)
     }
 }
 
@@ -82,7 +90,10 @@ pub(super) fn reap_one() -> io::Result<Option<Reaped>> {
             Err(rustix::io::Errno::CHILD) | Ok(None) => Ok(None),
             Err(error) => Err(error.into()),
             Ok(Some((pid, status))) => match End::of(status) {
-                Some(end) => Ok(Some(Reaped { pid: Pid::from_raw(pid.as_raw_nonzero().get()), end })),
+                Some(end) => Ok(Some(Reaped {
+                    pid: Pid::from_raw(pid.as_raw_nonzero().get()),
+                    end,
+                })),
                 None => continue,
             },
         };

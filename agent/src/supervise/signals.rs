@@ -18,8 +18,14 @@ pub(super) enum Forwarded {
 }
 
 impl Forwarded {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Terminate, Self::Interrupt, Self::Hangup, Self::Quit, Self::User1, Self::User2];
+    pub(super) const ALL: [Self; 6] = [
+        Self::Terminate,
+        Self::Interrupt,
+        Self::Hangup,
+        Self::Quit,
+        Self::User1,
+        Self::User2,
+    ];
 
     /// It asks us to end, too. SIGQUIT is not among them: a Go program answers it with the stacks
     /// of its goroutines and ends, and whoever asked for these wants it back.
@@ -68,7 +74,10 @@ impl Signals {
             .into_iter()
             .map(|each| Ok((each, signal(SignalKind::from_raw(each.number()))?)))
             .collect::<io::Result<_>>()?;
-        Ok(Self { forwarded, child: signal(SignalKind::child())? })
+        Ok(Self {
+            forwarded,
+            child: signal(SignalKind::child())?,
+        })
     }
 
     /// The next one.

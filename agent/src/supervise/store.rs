@@ -20,7 +20,9 @@ const AFTER_END: Duration = Duration::from_secs(1);
 /// Returns tailscaled's words when the daemon at this socket is stuck; never if it is not, or there
 /// is no socket to ask at. Dropping the future closes the connection.
 pub(super) async fn stuck(socket: Option<PathBuf>) -> String {
-    let Some(socket) = socket else { return std::future::pending().await };
+    let Some(socket) = socket else {
+        return std::future::pending().await;
+    };
     let api = LocalApi::new(socket);
     let mut delays = Delays::new();
     loop {
@@ -52,6 +54,8 @@ async fn watch(api: &LocalApi) -> Result<Option<String>, Error> {
 }
 
 fn state_store(warnings: Vec<HealthWarning>) -> Option<String> {
-    let found = warnings.into_iter().find(|warning| warning.code == HealthWarning::STATE_STORE)?;
+    let found = warnings
+        .into_iter()
+        .find(|warning| warning.code == HealthWarning::STATE_STORE)?;
     Some(found.text)
 }

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use tsunaro_integration::lab::{Cmd, LAN, LAN_HOST, LB_RANGE, Lab, LabOptions, Process, Signal, Start, TailnetNode};
+use tsunaro_integration::lab::{
+    Cmd, LAN, LAN_HOST, LB_RANGE, Lab, LabOptions, Process, Signal, Start, TailnetNode,
+};
 use tsunaro_integration::{agent_binary, say, wait_until};
 
 use crate::gateway::{Gateway, ZONE};
@@ -32,7 +34,10 @@ impl<'a> Supervisor<'a> {
         for (name, value) in node.tailscaled_env() {
             cmd = cmd.env(name, value);
         }
-        Ok(Self { node, outer: node.spawn(cmd)? })
+        Ok(Self {
+            node,
+            outer: node.spawn(cmd)?,
+        })
     }
 
     /// The supervisor's pid, as the machine counts.
@@ -46,7 +51,9 @@ impl<'a> Supervisor<'a> {
     }
 
     fn signal(&self, pid: u32, signal: Signal) -> Result<()> {
-        self.node.sh(&format!("kill -{} {pid}", signal as i32)).map(drop)
+        self.node
+            .sh(&format!("kill -{} {pid}", signal as i32))
+            .map(drop)
     }
 }
 
@@ -60,12 +67,17 @@ fn only_child(pid: u32) -> Result<u32> {
 #[test]
 fn a_supervised_tailscaled_is_back_after_each_of_three_kills_and_dns_never_fails() -> Result<()> {
     let _timed = timed("test: a supervised tailscaled");
-    let lab = Lab::start(LabOptions { gateways: [Start::Off, Start::Off], ..LabOptions::default() })?;
+    let lab = Lab::start(LabOptions {
+        gateways: [Start::Off, Start::Off],
+        ..LabOptions::default()
+    })?;
     let supervisor = Supervisor::start(lab.gateway(1)?, &[])?;
     let gateway = Gateway::start(&lab, 1, &[])?;
     gateway.wait_advertised(&lab, &[LAN, LB_RANGE])?;
     gateway.wait_condition(&lab, "RoutesAdvertised", "True/Advertised")?;
-    lab.wait_until("a ping to the LAN host", Duration::from_secs(30), || lab.peer().ping_once(LAN_HOST).map(Some))?;
+    lab.wait_until("a ping to the LAN host", Duration::from_secs(30), || {
+        lab.peer().ping_once(LAN_HOST).map(Some)
+    })?;
 
     let done = AtomicBool::new(false);
     let (kills, queries) = std::thread::scope(|scope| {
@@ -76,20 +88,37 @@ fn a_supervised_tailscaled_is_back_after_each_of_three_kills_and_dns_never_fails
     });
     kills?;
     let (asked, failed) = queries.map_err(|_| anyhow::anyhow!("the asking thread panicked"))?;
-    say(&format!("DNS of the gateway during three kills: {asked} queries, {} failed", failed.len()));
+    say(&format!(
+        "DNS of the gateway during three kills: {asked} queries, {} failed",
+        failed.len()
+    ));
     ensure!(asked >= 50, "only {asked} queries");
     ensure!(failed.is_empty(), "failed: {failed:?}");
-    lab.wait_until("a ping again", Duration::from_secs(60), || lab.peer().ping_once(LAN_HOST).map(Some))?;
+    lab.wait_until("a ping again", Duration::from_secs(60), || {
+        lab.peer().ping_once(LAN_HOST).map(Some)
+    })?;
     ensure!(gateway.agent.is_running(), "the agent ended");
 
     let tailscaled = supervisor.tailscaled()?;
     let told = Instant::now();
     supervisor.signal(supervisor.pid()?, Signal::SIGTERM)?;
     let status = supervisor.outer.wait(Duration::from_secs(15))?;
-    say(&format!("from SIGTERM to the end of both: {} ms", told.elapsed().as_millis()));
-    ensure!(status.success(), "tailscaled's own exit code is 0; the supervisor ended with {status}");
-    ensure!(!gateway.node.socket().exists(), "tailscaled's socket is still there");
-    ensure!(!std::path::Path::new(&format!("/proc/{tailscaled}")).exists(), "tailscaled is still there");
+    say(&format!(
+        "from SIGTERM to the end of both: {} ms",
+        told.elapsed().as_millis()
+    ));
+    ensure!(
+        status.success(),
+        "tailscaled's own exit code is 0; the supervisor ended with {status}"
+    );
+    ensure!(
+        !gateway.node.socket().exists(),
+        "tailscaled's socket is still there"
+    );
+    ensure!(
+        !std::path::Path::new(&format!("/proc/{tailscaled}")).exists(),
+        "tailscaled is still there"
+    );
     Ok(())
 }
 
@@ -106,7 +135,10 @@ fn three_kills(lab: &Lab, supervisor: &Supervisor<'_>, gateway: &Gateway<'_>) ->
             Ok(Some(()))
         })?;
         gateway.node.wait_socket()?;
-        say(&format!("kill {number}: started after {back:?}, its socket answers after {:?}", killed.elapsed()));
+        say(&format!(
+            "kill {number}: started after {back:?}, its socket answers after {:?}",
+            killed.elapsed()
+        ));
     }
     gateway.node.wait_running()?;
     gateway.wait_advertised(lab, &[LAN, LB_RANGE])?;
@@ -118,7 +150,10 @@ fn ask_until(gateway: &Gateway<'_>, done: &AtomicBool) -> (usize, Vec<String>) {
     let (mut asked, mut failed) = (0, Vec::new());
     while !done.load(Ordering::Relaxed) {
         asked += 1;
-        match gateway.node.dns("127.0.0.1", &format!("router.{ZONE}"), "A") {
+        match gateway
+            .node
+            .dns("127.0.0.1", &format!("router.{ZONE}"), "A")
+        {
             Ok((code, answer)) if code == "NOERROR" && answer == [format!("A {LAN_HOST}")] => {}
             other => failed.push(format!("{other:?}")),
         }
@@ -143,10 +178,18 @@ fn a_real_tailscaled_without_its_state_store_is_restarted_again_and_again() -> R
         Ok(Some(()))
     })?;
     let log = supervisor.outer.log();
-    ensure!(log.contains("State store failed to initialize"), "tailscaled's words are not in the log");
-    ensure!(!log.contains("killing it"), "SIGTERM did not end the stuck tailscaled");
+    ensure!(
+        log.contains("State store failed to initialize"),
+        "tailscaled's words are not in the log"
+    );
+    ensure!(
+        !log.contains("killing it"),
+        "SIGTERM did not end the stuck tailscaled"
+    );
     supervisor.signal(supervisor.pid()?, Signal::SIGTERM)?;
     let status = supervisor.outer.wait(Duration::from_secs(15))?;
-    say(&format!("the supervisor of a stuck tailscaled ended with {status}"));
+    say(&format!(
+        "the supervisor of a stuck tailscaled ended with {status}"
+    ));
     Ok(())
 }

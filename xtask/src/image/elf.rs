@@ -41,22 +41,39 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Found> {
     let mut interpreter = None;
     for header in file.elf_program_headers() {
         if header.p_type(endian) == PT_INTERP {
-            let path = header.data(endian, bytes).ok().context("the interpreter lies outside of the file")?;
-            interpreter = Some(String::from_utf8_lossy(path).trim_end_matches('\0').to_owned());
+            let path = header
+                .data(endian, bytes)
+                .ok()
+                .context("the interpreter lies outside of the file")?;
+            interpreter = Some(
+                String::from_utf8_lossy(path)
+                    .trim_end_matches('\0')
+                    .to_owned(),
+            );
         }
     }
     let audited = match file.section_by_name(AUDIT_SECTION) {
         None => Vec::new(),
         Some(section) => audited(section.data()?)?,
     };
-    Ok(Found { interpreter, audited })
+    Ok(Found {
+        interpreter,
+        audited,
+    })
 }
 
 fn audited(compressed: &[u8]) -> Result<Vec<String>> {
     let mut json = Vec::new();
-    ZlibDecoder::new(compressed).take(MAX_AUDIT).read_to_end(&mut json).context("the auditable data is not zlib")?;
-    let Audit { packages } = serde_json::from_slice(&json).context("the auditable data is no list of packages")?;
-    Ok(packages.into_iter().map(|AuditedPackage { name }| name).collect())
+    ZlibDecoder::new(compressed)
+        .take(MAX_AUDIT)
+        .read_to_end(&mut json)
+        .context("the auditable data is not zlib")?;
+    let Audit { packages } =
+        serde_json::from_slice(&json).context("the auditable data is no list of packages")?;
+    Ok(packages
+        .into_iter()
+        .map(|AuditedPackage { name }| name)
+        .collect())
 }
 
 #[cfg(test)]

@@ -127,7 +127,11 @@ impl Image {
     /// Writes the archive.
     pub(super) fn archive(&self) -> Result<Archive> {
         let mut blobs = Blobs::default();
-        let tar = self.tar(self.files.iter().map(|file| (file.path.as_str(), file.mode, file.content.as_slice())))?;
+        let tar = self.tar(
+            self.files
+                .iter()
+                .map(|file| (file.path.as_str(), file.mode, file.content.as_slice())),
+        )?;
         let diff_id = format!("sha256:{}", hex(&tar));
         let layer = blobs.add(LAYER, gzip(&tar)?);
         let config = blobs.add(CONFIG, serde_json::to_vec(&self.config(diff_id))?);
@@ -140,17 +144,39 @@ impl Image {
         };
         let mut manifest = blobs.add(MANIFEST, serde_json::to_vec(&manifest)?);
         let digest = manifest.digest.clone();
-        manifest.platform = Some(PlatformJson { architecture: self.architecture, os: "linux" });
-        manifest.annotations.insert(CONTAINERD_NAME.to_owned(), self.name.clone());
-        manifest.annotations.insert(REF_NAME.to_owned(), self.tag()?.to_owned());
-        let index = Index { schema_version: 2, media_type: INDEX, manifests: vec![manifest] };
+        manifest.platform = Some(PlatformJson {
+            architecture: self.architecture,
+            os: "linux",
+        });
+        manifest
+            .annotations
+            .insert(CONTAINERD_NAME.to_owned(), self.name.clone());
+        manifest
+            .annotations
+            .insert(REF_NAME.to_owned(), self.tag()?.to_owned());
+        let index = Index {
+            schema_version: 2,
+            media_type: INDEX,
+            manifests: vec![manifest],
+        };
         let index = serde_json::to_vec(&index)?;
         let fixed = [
-            ("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#.as_slice()),
+            (
+                "oci-layout",
+                br#"{"imageLayoutVersion":"1.0.0"}"#.as_slice(),
+            ),
             ("index.json", &index),
         ];
-        let entries = fixed.into_iter().chain(blobs.0.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice())));
-        Ok(Archive { bytes: self.tar(entries.map(|(path, bytes)| (path, 0o644, bytes)))?, digest })
+        let entries = fixed.into_iter().chain(
+            blobs
+                .0
+                .iter()
+                .map(|(path, bytes)| (path.as_str(), bytes.as_slice())),
+        );
+        Ok(Archive {
+            bytes: self.tar(entries.map(|(path, bytes)| (path, 0o644, bytes)))?,
+            digest,
+        })
     }
 
     fn config(&self, diff_id: String) -> ConfigJson<'_> {
@@ -166,16 +192,29 @@ impl Image {
                 working_dir: "/",
                 labels: &self.labels,
             },
-            rootfs: RootfsJson { kind: "layers", diff_ids: vec![diff_id] },
-            history: vec![HistoryJson { created, created_by: "cargo xtask image" }],
+            rootfs: RootfsJson {
+                kind: "layers",
+                diff_ids: vec![diff_id],
+            },
+            history: vec![HistoryJson {
+                created,
+                created_by: "cargo xtask image",
+            }],
         }
     }
 
     /// What follows the last colon, unless that belongs to the registry's port.
     fn tag(&self) -> Result<&str> {
-        let (_, tag) = self.name.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).with_context(|| {
-            format!("the image's name has no tag: write it like {}:1.2.3", self.name)
-        })?;
+        let (_, tag) = self
+            .name
+            .rsplit_once(':')
+            .filter(|(_, tag)| !tag.contains('/'))
+            .with_context(|| {
+                format!(
+                    "the image's name has no tag: write it like {}:1.2.3",
+                    self.name
+                )
+            })?;
         Ok(tag)
     }
 
@@ -187,9 +226,15 @@ impl Image {
             header.set_mode(mode);
             header.set_uid(0);
             header.set_gid(0);
-            header.set_mtime(self.created.as_second().try_into().context("the time lies before 1970")?);
+            header.set_mtime(
+                self.created
+                    .as_second()
+                    .try_into()
+                    .context("the time lies before 1970")?,
+            );
             header.set_size(content.len() as u64);
-            tar.append_data(&mut header, path, content).with_context(|| path.to_owned())?;
+            tar.append_data(&mut header, path, content)
+                .with_context(|| path.to_owned())?;
         }
         Ok(tar.into_inner()?)
     }
@@ -204,13 +249,22 @@ impl Blobs {
         let hex = hex(&bytes);
         let size = bytes.len();
         self.0.insert(format!("blobs/sha256/{hex}"), bytes);
-        Descriptor { media_type, digest: format!("sha256:{hex}"), size, platform: None, annotations: BTreeMap::new() }
+        Descriptor {
+            media_type,
+            digest: format!("sha256:{hex}"),
+            size,
+            platform: None,
+            annotations: BTreeMap::new(),
+        }
     }
 }
 
 fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     // No file name, and neither a time nor an operating system (RFC 1952, 2.3.1).
-    let mut gzip = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
+    let mut gzip = GzBuilder::new()
+        .mtime(0)
+        .operating_system(255)
+        .write(Vec::new(), Compression::best());
     gzip.write_all(bytes)?;
     Ok(gzip.finish()?)
 }

@@ -82,7 +82,13 @@ type Crate = (String, String);
 
 /// Lists what a package's program is built from. `binary` is its SHA-256 in hexadecimal digits,
 /// `image` the digest of the image that holds it.
-pub(super) fn collect(source: &Source, platform: Platform, package: &str, binary: &str, image: &str) -> Result<Sbom> {
+pub(super) fn collect(
+    source: &Source,
+    platform: Platform,
+    package: &str,
+    binary: &str,
+    image: &str,
+) -> Result<Sbom> {
     let linked = crates(source, platform, package, "normal,no-proc-macro")?;
     let all = crates(source, platform, package, "normal,build")?;
     let metadata = MetadataCommand::new()
@@ -102,7 +108,10 @@ pub(super) fn collect(source: &Source, platform: Platform, package: &str, binary
             main = Some(Component {
                 kind: "application",
                 scope: None,
-                hashes: vec![Hash { alg: "SHA-256", content: binary.to_owned() }],
+                hashes: vec![Hash {
+                    alg: "SHA-256",
+                    content: binary.to_owned(),
+                }],
                 ..component(each, "required")
             });
         } else if linked.contains(&key) {
@@ -111,23 +120,43 @@ pub(super) fn collect(source: &Source, platform: Platform, package: &str, binary
             components.push(component(each, "excluded"));
         }
     }
-    ensure!(components.len() + 1 == all.len(), "cargo metadata does not know every crate that cargo tree names");
+    ensure!(
+        components.len() + 1 == all.len(),
+        "cargo metadata does not know every crate that cargo tree names"
+    );
     components.extend([
         runtime("rust-std", &output(Command::new("rustc").arg("--version"))?)?,
-        runtime("glibc", &output(Command::new("getconf").arg("GNU_LIBC_VERSION"))?)?,
+        runtime(
+            "glibc",
+            &output(Command::new("getconf").arg("GNU_LIBC_VERSION"))?,
+        )?,
     ]);
     components.sort_by(|one, two| one.bom_ref.cmp(&two.bom_ref));
 
     let mut dependencies = BTreeMap::new();
-    for node in &metadata.resolve.as_ref().context("cargo metadata resolved nothing")?.nodes {
-        let Some(from) = of(&node.id).filter(|key| all.contains(key)) else { continue };
+    for node in &metadata
+        .resolve
+        .as_ref()
+        .context("cargo metadata resolved nothing")?
+        .nodes
+    {
+        let Some(from) = of(&node.id).filter(|key| all.contains(key)) else {
+            continue;
+        };
         // Development dependencies are not among all.
-        let to: BTreeSet<String> =
-            node.dependencies.iter().filter_map(of).filter(|key| all.contains(key)).map(|key| purl(&key)).collect();
+        let to: BTreeSet<String> = node
+            .dependencies
+            .iter()
+            .filter_map(of)
+            .filter(|key| all.contains(key))
+            .map(|key| purl(&key))
+            .collect();
         dependencies.insert(purl(&from), to.into_iter().collect());
     }
-    let dependencies =
-        dependencies.into_iter().map(|(of, depends_on)| Dependency { of, depends_on }).collect();
+    let dependencies = dependencies
+        .into_iter()
+        .map(|(of, depends_on)| Dependency { of, depends_on })
+        .collect();
     Ok(Sbom {
         bom_format: "CycloneDX",
         spec_version: "1.5",
@@ -137,9 +166,18 @@ pub(super) fn collect(source: &Source, platform: Platform, package: &str, binary
             timestamp: source.committed.to_string(),
             component: main.context("the package is not in the workspace")?,
             properties: vec![
-                Property { name: "tsunaro:image:digest", value: image.to_owned() },
-                Property { name: "tsunaro:source:commit", value: source.commit.clone() },
-                Property { name: "tsunaro:target", value: platform.target.to_owned() },
+                Property {
+                    name: "tsunaro:image:digest",
+                    value: image.to_owned(),
+                },
+                Property {
+                    name: "tsunaro:source:commit",
+                    value: source.commit.clone(),
+                },
+                Property {
+                    name: "tsunaro:target",
+                    value: platform.target.to_owned(),
+                },
             ],
         },
         components,
@@ -162,10 +200,23 @@ impl Sbom {
 }
 
 /// The crates that cargo would build along these edges, by its own choice of features.
-fn crates(source: &Source, platform: Platform, package: &str, edges: &str) -> Result<BTreeSet<Crate>> {
+fn crates(
+    source: &Source,
+    platform: Platform,
+    package: &str,
+    edges: &str,
+) -> Result<BTreeSet<Crate>> {
     let tree = output(
         Command::new("cargo")
-            .args(["tree", "--locked", "--quiet", "--package", package, "--target", platform.target])
+            .args([
+                "tree",
+                "--locked",
+                "--quiet",
+                "--package",
+                package,
+                "--target",
+                platform.target,
+            ])
             .args(["--edges", edges, "--prefix", "none", "--format", "{p}"])
             .current_dir(&source.root),
     )?;
@@ -177,7 +228,9 @@ fn parse_tree_line(line: &str) -> Result<Crate> {
     let mut words = line.split_whitespace();
     let name = words.next();
     let version = words.next().and_then(|word| word.strip_prefix('v'));
-    let (name, version) = name.zip(version).with_context(|| format!("cargo tree wrote {line:?}"))?;
+    let (name, version) = name
+        .zip(version)
+        .with_context(|| format!("cargo tree wrote {line:?}"))?;
     Ok((name.to_owned(), version.to_owned()))
 }
 
@@ -186,7 +239,9 @@ fn component(package: &Package, scope: &'static str) -> Component {
     let purl = purl(&key);
     let (name, version) = key;
     // Old crates write MIT/Apache-2.0, which is no SPDX expression.
-    let license = package.license.as_ref().map(|license| License { expression: license.replace('/', " OR ") });
+    let license = package.license.as_ref().map(|license| License {
+        expression: license.replace('/', " OR "),
+    });
     Component {
         kind: "library",
         bom_ref: purl.clone(),
@@ -207,7 +262,10 @@ fn one_line(text: &str) -> String {
 
 /// Something that the toolchain links in, from the `name version …` that a tool prints.
 fn runtime(name: &str, printed: &str) -> Result<Component> {
-    let version = printed.split_whitespace().nth(1).with_context(|| format!("no version in {printed:?}"))?;
+    let version = printed
+        .split_whitespace()
+        .nth(1)
+        .with_context(|| format!("no version in {printed:?}"))?;
     let purl = format!("pkg:generic/{name}@{version}");
     Ok(Component {
         kind: "library",
@@ -229,12 +287,22 @@ fn purl((name, version): &Crate) -> String {
 
 /// A UUID of version 8 (RFC 9562, 5.8) out of the image's digest: one image, one document.
 fn serial_number(digest: &str) -> Result<String> {
-    let hex = digest.strip_prefix("sha256:").and_then(|hex| hex.get(..32)).context("no SHA-256 digest")?;
+    let hex = digest
+        .strip_prefix("sha256:")
+        .and_then(|hex| hex.get(..32))
+        .context("no SHA-256 digest")?;
     let number = u128::from_str_radix(hex, 16).context("no SHA-256 digest")?;
     let number = number & !(0xf << 76) & !(0x3 << 62) | (0x8 << 76) | (0x2 << 62);
     let text = format!("{number:032x}");
     let part = |from, to| text.get(from..to).unwrap_or_default();
-    Ok(format!("urn:uuid:{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)))
+    Ok(format!(
+        "urn:uuid:{}-{}-{}-{}-{}",
+        part(0, 8),
+        part(8, 12),
+        part(12, 16),
+        part(16, 20),
+        part(20, 32)
+    ))
 }
 
 #[cfg(test)]

@@ -25,22 +25,41 @@ pub(super) struct Source {
 impl Source {
     /// Reads the workspace and git. The version and the words are those of the package.
     pub(super) fn read(package: &str) -> Result<Self> {
-        let metadata = MetadataCommand::new().no_deps().exec().context("cargo metadata failed")?;
-        let package = metadata.packages.iter().find(|each| each.name == package).context("no such package")?;
+        let metadata = MetadataCommand::new()
+            .no_deps()
+            .exec()
+            .context("cargo metadata failed")?;
+        let package = metadata
+            .packages
+            .iter()
+            .find(|each| each.name == package)
+            .context("no such package")?;
         let commit = git(&["rev-parse", "HEAD"])?;
         let clean = git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();
         let seconds = match std::env::var("SOURCE_DATE_EPOCH") {
             Ok(seconds) => seconds,
             Err(_) => git(&["log", "-1", "--format=%ct"])?,
         };
-        let seconds = seconds.parse().with_context(|| format!("\"{seconds}\" is no number of seconds"))?;
+        let seconds = seconds
+            .parse()
+            .with_context(|| format!("\"{seconds}\" is no number of seconds"))?;
         Ok(Self {
             version: package.version.to_string(),
-            license: package.license.clone().context("the package has no license")?,
-            description: package.description.clone().context("the package has no description")?,
+            license: package
+                .license
+                .clone()
+                .context("the package has no license")?,
+            description: package
+                .description
+                .clone()
+                .context("the package has no description")?,
             root: metadata.workspace_root.into(),
             target_directory: metadata.target_directory.into(),
-            commit: if clean { commit } else { format!("{commit}-dirty") },
+            commit: if clean {
+                commit
+            } else {
+                format!("{commit}-dirty")
+            },
             committed: Timestamp::from_second(seconds).context("the commit's time")?,
         })
     }
@@ -48,7 +67,11 @@ impl Source {
     /// The commit as `--version` shows it.
     pub(super) fn short_commit(&self) -> String {
         let (hash, rest) = self.commit.split_at(self.commit.len().min(12));
-        let dirty = if rest.ends_with("-dirty") { "-dirty" } else { "" };
+        let dirty = if rest.ends_with("-dirty") {
+            "-dirty"
+        } else {
+            ""
+        };
         format!("{hash}{dirty}")
     }
 
@@ -72,9 +95,14 @@ fn git(args: &[&str]) -> Result<String> {
 
 /// What a short command prints, without the white space around it.
 pub(super) fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {command:?}"))?;
     if !output.status.success() {
-        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }

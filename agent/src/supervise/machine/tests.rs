@@ -13,7 +13,11 @@ struct Rig {
 impl Rig {
     fn new() -> Self {
         let now = Instant::now();
-        Self { machine: Machine::new(now, 7), now, asked: Vec::new() }
+        Self {
+            machine: Machine::new(now, 7),
+            now,
+            asked: Vec::new(),
+        }
     }
 
     /// One whose child runs.
@@ -70,36 +74,92 @@ fn what_each_event_leads_to() {
     check(run(), &[start]);
     // The first restart comes at once, the second does not.
     check(then(vec![ended(1), Event::Tick]), &[start, start]);
-    check(then(vec![ended(1), Event::Tick, Event::Started, ended(1), Event::Tick]), &[start, start]);
+    check(
+        then(vec![
+            ended(1),
+            Event::Tick,
+            Event::Started,
+            ended(1),
+            Event::Tick,
+        ]),
+        &[start, start],
+    );
     // An end with code 0 is an end, too.
     check(then(vec![ended(0), Event::Tick]), &[start, start]);
     // A stop: the child's code is ours, and nothing starts again.
     for stop in [Terminate, Interrupt] {
-        check(then(vec![signal(stop), ended(0), Event::Tick]), &[start, pass(stop), Action::Exit(0)]);
-        check(then(vec![signal(stop), ended(3), Event::Tick]), &[start, pass(stop), Action::Exit(3)]);
+        check(
+            then(vec![signal(stop), ended(0), Event::Tick]),
+            &[start, pass(stop), Action::Exit(0)],
+        );
+        check(
+            then(vec![signal(stop), ended(3), Event::Tick]),
+            &[start, pass(stop), Action::Exit(3)],
+        );
     }
-    check(then(vec![signal(Terminate), Event::Ended(End::Signal(15))]), &[start, pass(Terminate), Action::Exit(143)]);
-    check(then(vec![signal(Terminate), Event::Ended(End::Signal(9))]), &[start, pass(Terminate), Action::Exit(137)]);
+    check(
+        then(vec![signal(Terminate), Event::Ended(End::Signal(15))]),
+        &[start, pass(Terminate), Action::Exit(143)],
+    );
+    check(
+        then(vec![signal(Terminate), Event::Ended(End::Signal(9))]),
+        &[start, pass(Terminate), Action::Exit(137)],
+    );
     // Every signal is passed on, a second one after a stop too.
     check(
-        then(vec![signal(Terminate), signal(Terminate), signal(Quit), Event::Tick]),
+        then(vec![
+            signal(Terminate),
+            signal(Terminate),
+            signal(Quit),
+            Event::Tick,
+        ]),
         &[start, pass(Terminate), pass(Terminate), pass(Quit)],
     );
     // The others are passed on, and an end that follows is like any end.
     for other in [Hangup, Quit, User1, User2] {
-        check(then(vec![signal(other), ended(2), Event::Tick]), &[start, pass(other), start]);
+        check(
+            then(vec![signal(other), ended(2), Event::Tick]),
+            &[start, pass(other), start],
+        );
     }
     // Without a child there is nothing to wait for.
     check(vec![signal(Terminate), Event::Tick], &[Action::Exit(143)]);
     check(vec![signal(Interrupt), Event::Tick], &[Action::Exit(130)]);
     check(vec![signal(User1), Event::Tick], &[start]);
-    check(then(vec![ended(1), signal(Terminate), Event::Tick]), &[start, Action::Exit(143)]);
+    check(
+        then(vec![ended(1), signal(Terminate), Event::Tick]),
+        &[start, Action::Exit(143)],
+    );
     // A command that is not there.
-    check(vec![Event::Tick, Event::NotStarted(NotStarted::NotFound), Event::Tick], &[start, Action::Exit(127)]);
-    check(vec![Event::Tick, Event::NotStarted(NotStarted::NotExecutable)], &[start, Action::Exit(126)]);
+    check(
+        vec![
+            Event::Tick,
+            Event::NotStarted(NotStarted::NotFound),
+            Event::Tick,
+        ],
+        &[start, Action::Exit(127)],
+    );
+    check(
+        vec![Event::Tick, Event::NotStarted(NotStarted::NotExecutable)],
+        &[start, Action::Exit(126)],
+    );
     // One that may come back: the machine was short of something, or the command was there before.
-    check(vec![Event::Tick, Event::NotStarted(NotStarted::Other), Event::Tick], &[start, start]);
-    check(then(vec![ended(1), Event::Tick, Event::NotStarted(NotStarted::NotFound)]), &[start, start]);
+    check(
+        vec![
+            Event::Tick,
+            Event::NotStarted(NotStarted::Other),
+            Event::Tick,
+        ],
+        &[start, start],
+    );
+    check(
+        then(vec![
+            ended(1),
+            Event::Tick,
+            Event::NotStarted(NotStarted::NotFound),
+        ]),
+        &[start, start],
+    );
     // Stuck: told to end once, then started again.
     check(
         then(vec![Event::Stuck, Event::Stuck, ended(0), Event::Tick]),
@@ -110,7 +170,10 @@ fn what_each_event_leads_to() {
         then(vec![Event::Stuck, signal(Terminate), ended(0), Event::Tick]),
         &[start, pass(Terminate), pass(Terminate), Action::Exit(0)],
     );
-    check(then(vec![signal(Terminate), Event::Stuck]), &[start, pass(Terminate)]);
+    check(
+        then(vec![signal(Terminate), Event::Stuck]),
+        &[start, pass(Terminate)],
+    );
     check(vec![Event::Stuck], &[]);
 }
 
@@ -132,7 +195,10 @@ fn a_stuck_child_that_does_not_end_is_killed_once() {
     assert_eq!(rig.machine.deadline(), None);
     rig.feed([Event::Tick, Event::Ended(End::Signal(9))]);
     rig.pass();
-    assert_eq!(rig.asked, [Action::Signal(Terminate), Action::Kill, Action::Start]);
+    assert_eq!(
+        rig.asked,
+        [Action::Signal(Terminate), Action::Kill, Action::Start]
+    );
 }
 
 #[test]
@@ -179,7 +245,10 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let end = prop_oneof![any::<u8>().prop_map(End::Code), (1..65).prop_map(End::Signal)];
+    let end = prop_oneof![
+        any::<u8>().prop_map(End::Code),
+        (1..65).prop_map(End::Signal)
+    ];
     // Stops are rare, so that long rows of restarts are seen too.
     let step = prop_oneof![
         1 => prop::sample::select(vec![Terminate, Interrupt]).prop_map(Step::Signal),

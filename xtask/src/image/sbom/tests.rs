@@ -21,7 +21,11 @@ fn the_document_is_valid_and_every_dependency_is_a_component_of_it() {
     assert_eq!(json, sbom().json().unwrap(), "it differs from run to run");
 
     let sbom = sbom();
-    let mut known: BTreeSet<&str> = sbom.components.iter().map(|each| each.bom_ref.as_str()).collect();
+    let mut known: BTreeSet<&str> = sbom
+        .components
+        .iter()
+        .map(|each| each.bom_ref.as_str())
+        .collect();
     assert_eq!(known.len(), sbom.components(), "a component twice");
     known.insert(&sbom.metadata.component.bom_ref);
     for dependency in &sbom.dependencies {
@@ -34,7 +38,12 @@ fn the_document_is_valid_and_every_dependency_is_a_component_of_it() {
 #[test]
 fn what_is_linked_in_is_told_from_what_only_built_it() {
     let sbom = sbom();
-    let scope = |name: &str| sbom.components.iter().find(|each| each.name == name).and_then(|each| each.scope);
+    let scope = |name: &str| {
+        sbom.components
+            .iter()
+            .find(|each| each.name == name)
+            .and_then(|each| each.scope)
+    };
     for (name, expected) in [
         ("tsunaro-dns", Some("required")),
         ("tokio", Some("required")),
@@ -62,9 +71,18 @@ fn what_is_linked_in_is_told_from_what_only_built_it() {
 fn lines_of_cargo_tree_are_read() {
     for (line, expected) in [
         ("serde v1.0.1", Some(("serde", "1.0.1"))),
-        ("serde_derive v1.0.1 (proc-macro) (*)", Some(("serde_derive", "1.0.1"))),
-        ("tsunaro-dns v0.1.0 (/src/dns)", Some(("tsunaro-dns", "0.1.0"))),
-        ("zstd-sys v2.0.0+zstd.1.5.7", Some(("zstd-sys", "2.0.0+zstd.1.5.7"))),
+        (
+            "serde_derive v1.0.1 (proc-macro) (*)",
+            Some(("serde_derive", "1.0.1")),
+        ),
+        (
+            "tsunaro-dns v0.1.0 (/src/dns)",
+            Some(("tsunaro-dns", "0.1.0")),
+        ),
+        (
+            "zstd-sys v2.0.0+zstd.1.5.7",
+            Some(("zstd-sys", "2.0.0+zstd.1.5.7")),
+        ),
         ("[build-dependencies]", None),
         ("", None),
     ] {
@@ -75,7 +93,10 @@ fn lines_of_cargo_tree_are_read() {
 
 #[test]
 fn the_serial_number_is_a_uuid_of_version_8_made_from_the_digest() {
-    assert_eq!(serial_number(DIGEST).unwrap(), "urn:uuid:00112233-4455-8677-8899-aabbccddeeff");
+    assert_eq!(
+        serial_number(DIGEST).unwrap(),
+        "urn:uuid:00112233-4455-8677-8899-aabbccddeeff"
+    );
     assert!(serial_number("sha256:0011").is_err());
     assert!(serial_number("sha512:00").is_err());
 }
