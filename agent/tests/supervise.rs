@@ -1,5 +1,7 @@
 //! `supervise` and `install` as processes, with shells and a made-up tailscaled as children.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests, too")]
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixListener;

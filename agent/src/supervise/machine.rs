@@ -23,7 +23,7 @@ use super::signals::Forwarded;
 pub(super) const REPLACE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// The child that was asked for runs.
     Started,
