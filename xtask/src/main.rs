@@ -2,6 +2,7 @@
 
 mod architecture;
 mod deny;
+mod image;
 mod step;
 mod test;
 
@@ -36,6 +37,8 @@ enum Command {
     Architecture,
     /// Check licences, sources and duplicate or banned crates with cargo-deny.
     Deny,
+    /// Make the image as an OCI archive, without a container engine, and its SBOM.
+    Image(image::ImageArgs),
     /// Install what the tests need (Debian packages, as root) and build the pinned peers once.
     Setup,
 }
@@ -55,6 +58,7 @@ fn run() -> Result<()> {
         Command::Test { part, filter } => test::run(part, filter.as_deref()),
         Command::Architecture => architecture::run(),
         Command::Deny => deny::run(),
+        Command::Image(args) => image::run(&args),
         Command::Setup => {
             packages::install()?;
             Peers::ensure().map(drop)
