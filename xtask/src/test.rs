@@ -16,7 +16,7 @@ pub(crate) enum Part {
     Unit,
     /// The DNS cases on the wire of the real binary, compared with real CoreDNS and NSD.
     Dns,
-    /// A real tailnet in network namespaces.
+    /// A real tailnet in network namespaces, and the clients of real life.
     Tailnet,
 }
 

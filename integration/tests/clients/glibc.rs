@@ -103,7 +103,7 @@ fn aliases(site: &Site) -> Result<()> {
         ("api", ("ok", api.as_str(), &["198.51.100.20"][..])),
         ("chain", ("ok", &api, &["198.51.100.20"])),
         ("wiki", ("ok", &wiki, &["192.0.2.40"])),
-        ("outside", ("nodata", "", &[])),
+        ("outside", ("noname", "", &[])),
     ] {
         Libc::Glibc.expect(site, Conf::Plain, &z(name), expected)?;
     }

@@ -45,7 +45,7 @@ const KDIG: &[&str] = &[
     "+padding=128",
     "+cookie",
     "+tcp",
-    "+keepopen",
+    "+tcp +keepopen",
 ];
 
 fn dig(site: &Site) -> Result<()> {
@@ -72,7 +72,7 @@ fn compare(site: &Site, program: &str, options: &[&str], attempts: &str) -> Resu
     for option in options {
         let cmd = Cmd::new(program)
             .arg(format!("@{GATEWAY}"))
-            .args([option, "+time=4", attempts])
+            .args(option.split(' ').chain(["+time=4", attempts]))
             .args(all.iter().flat_map(|(name, kind, ..)| [name, *kind]));
         let text = site.client().run(cmd)?.ok()?;
         let replies: Vec<&str> = text.split("->>HEADER<<-").skip(1).collect();
