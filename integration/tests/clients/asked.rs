@@ -41,7 +41,7 @@ pub(crate) fn questions() -> Vec<Question> {
             z("api"),
             "A",
             "NOERROR",
-            found(&[api.clone()], "198.51.100.20"),
+            found(std::slice::from_ref(&api), "198.51.100.20"),
         ),
         (
             z("chain"),

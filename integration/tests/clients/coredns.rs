@@ -95,7 +95,7 @@ fn a_new_name_appears(site: &Site) -> Result<()> {
         "from the swapped hosts file to the answer of CoreDNS: {:.1} s",
         took.as_secs_f64()
     ));
-    // Without our SOA a CoreDNS would keep the missing name for its own 30 s.
+    // With a longer TTL in our SOA it would keep the missing name for up to 30 s.
     ensure!(took < 2 * NEW_NAME, "it took {took:?}");
     Ok(())
 }
