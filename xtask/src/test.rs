@@ -16,7 +16,7 @@ pub(crate) enum Part {
     Unit,
     /// The DNS cases on the wire of the real binary, compared with real CoreDNS and NSD.
     Dns,
-    /// A real tailnet in network namespaces.
+    /// A real tailnet in network namespaces, and the clients of real life.
     Tailnet,
 }
 
@@ -47,6 +47,7 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         (Part::Dns, &["--test", "dns"][..], "DNS cases on the wire"),
         (Part::Tailnet, &["--lib", "--test", "lab"], "the lab itself"),
         (Part::Tailnet, &["--test", "tailnet"], "the real tailnet"),
+        (Part::Tailnet, &["--test", "clients"], "real clients"),
     ] {
         if all || part == Some(each) {
             let mut command = cargo("test");
