@@ -12,7 +12,7 @@ use crate::step::{self, Counts};
 /// A part of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
-    /// Everything that needs neither root nor Go: tables, properties, loopback sockets.
+    /// Tables, properties, loopback sockets, and the kernel's own netlink (which needs root).
     Unit,
     /// The DNS cases on the wire of the real binary, compared with real CoreDNS and NSD.
     Dns,
@@ -23,18 +23,17 @@ pub(crate) enum Part {
 pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     let mut counts = Counts::default();
     let all = part.is_none();
-    packages::install()?;
+    if part != Some(Part::Unit) {
+        packages::install()?;
+    }
     if all {
         lints()?;
     }
     if all || part == Some(Part::Unit) {
         let mut command = cargo("test");
         command.args(["--workspace", "--exclude", "tsunaro-integration"]);
-        step::run_tests(
-            "unit tests, properties, loopback sockets",
-            command.args(filter),
-            &mut counts,
-        )?;
+        let what = "unit tests, properties, loopback sockets";
+        run_some(what, command.args(filter), filter, &mut counts)?;
     }
     if part != Some(Part::Unit) {
         Peers::ensure()?;
@@ -56,13 +55,33 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
                 .args(tests)
                 .args(filter);
             command.args(["--", "--nocapture", "--test-threads=3"]);
-            step::run_tests(what, &mut command, &mut counts)?;
+            run_some(what, &mut command, filter, &mut counts)?;
         }
     }
     let Counts { passed, failed } = counts;
+    if passed + failed == 0 {
+        bail!(
+            "no test has a name that contains {}",
+            filter.unwrap_or_default()
+        );
+    }
     println!("{passed} passed, {failed} failed");
     if failed > 0 {
         bail!("{failed} tests failed");
+    }
+    Ok(())
+}
+
+/// Runs tests; without a filter, none at all is a fault.
+fn run_some(
+    what: &str,
+    command: &mut Command,
+    filter: Option<&str>,
+    counts: &mut Counts,
+) -> Result<()> {
+    let ran = step::run_tests(what, command, counts)?;
+    if ran == 0 && filter.is_none() {
+        bail!("{what} ran no test");
     }
     Ok(())
 }
