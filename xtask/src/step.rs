@@ -29,7 +29,7 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<()> {
 /// Runs a test command with its output shown, and adds up the counts that libtest prints. A
 /// failing test is counted, not an error: the caller goes on and fails at its end. Gives the
 /// number of tests that ran.
-pub(crate) fn run_tests(what: &str, command: &mut Command, total: &mut Counts) -> Result<()> {
+pub(crate) fn run_tests(what: &str, command: &mut Command, total: &mut Counts) -> Result<u64> {
     let started = begin(what);
     let mut child = command
         .stdout(Stdio::piped())
