@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// Seconds for each target.
     #[arg(long, default_value_t = 300)]
     seconds: u32,
-    /// Instead of fuzzing, reduce what was found to the fewest files and commit-ready corpora.
+    /// Instead of fuzzing, reduce the corpora and what runs found to the fewest files.
     #[arg(long)]
     minimise: bool,
 }
