@@ -2,7 +2,9 @@
 
 mod architecture;
 mod deny;
+mod fuzz;
 mod image;
+mod rules;
 mod step;
 mod test;
 
@@ -35,6 +37,14 @@ enum Command {
     },
     /// Check the direction between crates and the size of files.
     Architecture,
+    /// Write docs/dns-rules.md: which test holds which rule of the DNS contract.
+    Rules {
+        /// Write nothing; fail when a rule has no test or the table is stale.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Fuzz with libFuzzer: what comes from the network, from upstreams and from files.
+    Fuzz(fuzz::Options),
     /// Check licences, sources and duplicate or banned crates with cargo-deny.
     Deny,
     /// Make the image as an OCI archive, without a container engine, and its SBOM.
@@ -57,6 +67,8 @@ fn run() -> Result<()> {
     match Cli::parse().command {
         Command::Test { part, filter } => test::run(part, filter.as_deref()),
         Command::Architecture => architecture::run(),
+        Command::Rules { check } => rules::run(check),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Deny => deny::run(),
         Command::Image(args) => image::run(&args),
         Command::Setup => {

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use tsunaro_integration::{packages, peers::Peers};
 
-use crate::architecture;
+use crate::{architecture, rules};
 use crate::step::{self, Counts};
 
 /// A part of the tests.
@@ -88,6 +88,7 @@ fn run_some(
 
 fn lints() -> Result<()> {
     architecture::run()?;
+    rules::run(true)?;
     step::run("cargo fmt --check", cargo("fmt").args(["--all", "--check"]))?;
     step::run(
         "cargo clippy",
