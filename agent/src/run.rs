@@ -231,10 +231,15 @@ impl MainLoop {
             }
             if !built.census.shadowed.is_empty() {
                 let names = built.census.shadowed.len();
-                tracing::warn!(
-                    names,
-                    "Names of the hosts file are hidden by static records"
-                );
+                let first: Vec<String> = built
+                    .census
+                    .shadowed
+                    .iter()
+                    .take(3)
+                    .map(ToString::to_string)
+                    .collect();
+                let first = first.join(", ");
+                tracing::warn!(names, %first, "Names of the hosts file are hidden by static records");
             }
             tracing::info!(
                 generation = built.snapshot.generation(),

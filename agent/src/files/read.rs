@@ -27,7 +27,7 @@ impl std::fmt::Debug for Content {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum ReadFault {
     /// Nothing there, or a dangling symlink.
-    #[error("it is not there; create it, or remove the field that names it")]
+    #[error("it is not there; create it, or name another")]
     Missing,
     /// Larger than allowed.
     #[error(

@@ -54,6 +54,15 @@ pub(crate) fn parse_config(
     (parsed.config.filter(|_| usable), parsed.findings)
 }
 
+/// The first of several lines, and how many more there are.
+fn summary(lines: &[String]) -> String {
+    match lines {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
+    }
+}
+
 impl World {
     /// Takes in config content; what cannot be used changes nothing but the state's error.
     pub(crate) fn see_config(
@@ -80,13 +89,19 @@ impl World {
             .map(|finding| finding.in_file(&state.path).to_string())
             .collect();
         let Some(config) = config else {
-            state.error = Some(lines.join("\n"));
+            state.error = Some(summary(&lines));
             return ConfigChange::Refused(lines);
         };
         let listen_differs = config.listen != self.config.listen;
         state.generation += 1;
         state.hash.clone_from(&content.hash);
         state.findings = lines;
+        if listen_differs {
+            state.findings.push(format!(
+                "{}: listen: the addresses changed; restart the agent to listen on them",
+                state.path
+            ));
+        }
         state.error = None;
         self.config = Arc::new(config);
         ConfigChange::Accepted { listen_differs }
