@@ -93,12 +93,16 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode> {
         }
         main_loop.step();
         if main_loop.stage == Stage::Closing {
-            main_loop.close().await;
-            break ExitCode::SUCCESS;
+            tokio::select! {
+                () = main_loop.close() => break ExitCode::SUCCESS,
+                _ = signals.next() => break ExitCode::from(EXIT_ABORTED),
+            }
         }
     };
-    tasks.stop().await;
-    Ok(code)
+    tokio::select! {
+        () = tasks.stop() => Ok(code),
+        _ = signals.next() => Ok(ExitCode::from(EXIT_ABORTED)),
+    }
 }
 
 impl MainLoop {

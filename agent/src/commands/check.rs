@@ -87,6 +87,10 @@ pub(super) fn read_config(path: &Path) -> (Option<Config>, Vec<String>) {
         Err(fault) => (None, vec![format!("{shown}: {fault}")]),
         Ok(content) => {
             let (config, findings) = parse_config(&content.bytes, &[]);
+            let (config, findings) = match &config {
+                Some(usable) => parse_config(&content.bytes, &settings::listeners_of(usable)),
+                None => (config, findings),
+            };
             (
                 config,
                 findings
