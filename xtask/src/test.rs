@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use tsunaro_integration::{packages, peers::Peers};
 
-use crate::{architecture, rules};
 use crate::step::{self, Counts};
+use crate::{architecture, rules};
 
 /// A part of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
