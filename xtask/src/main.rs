@@ -3,6 +3,7 @@
 mod architecture;
 mod deny;
 mod image;
+mod node;
 mod step;
 mod test;
 
@@ -10,7 +11,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use tsunaro_integration::{packages, peers::Peers};
+use tsunaro_integration::packages;
+use tsunaro_integration::peers::{Peers, ensure_kubernetes};
 
 #[derive(Parser)]
 #[command(
@@ -39,13 +41,15 @@ enum Command {
     Deny,
     /// Make the image as an OCI archive, without a container engine, and its SBOM.
     Image(image::ImageArgs),
+    /// A Kubernetes node on this machine, as the tests have it, for a person to play with.
+    Node(node::Node),
     /// Install what the tests need (Debian packages, as root) and build the pinned peers once.
     Setup,
 }
 
 fn main() -> ExitCode {
     match run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -53,15 +57,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<()> {
+fn run() -> Result<ExitCode> {
     match Cli::parse().command {
-        Command::Test { part, filter } => test::run(part, filter.as_deref()),
-        Command::Architecture => architecture::run(),
-        Command::Deny => deny::run(),
-        Command::Image(args) => image::run(&args),
+        Command::Test { part, filter } => test::run(part, filter.as_deref())?,
+        Command::Architecture => architecture::run()?,
+        Command::Deny => deny::run()?,
+        Command::Image(args) => image::run(&args)?,
+        Command::Node(node) => return node::run(node),
         Command::Setup => {
             packages::install()?;
-            Peers::ensure().map(drop)
+            Peers::ensure()?;
+            ensure_kubernetes()?;
         }
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use tsunaro_integration::{packages, peers::Peers};
+use tsunaro_integration::packages;
+use tsunaro_integration::peers::{Peers, ensure_kubernetes};
 
 use crate::architecture;
 use crate::step::{self, Counts};
@@ -18,6 +19,8 @@ pub(crate) enum Part {
     Dns,
     /// A real tailnet in network namespaces.
     Tailnet,
+    /// A real Kubernetes node in namespaces.
+    Kubernetes,
 }
 
 pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
@@ -38,6 +41,9 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     }
     if part != Some(Part::Unit) {
         Peers::ensure()?;
+        if all || part == Some(Part::Kubernetes) {
+            ensure_kubernetes()?;
+        }
         step::run(
             "build the agent",
             cargo("build").args(["-p", "tsunaro-agent"]),
@@ -47,6 +53,11 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         (Part::Dns, &["--test", "dns"][..], "DNS cases on the wire"),
         (Part::Tailnet, &["--lib", "--test", "lab"], "the lab itself"),
         (Part::Tailnet, &["--test", "tailnet"], "the real tailnet"),
+        (
+            Part::Kubernetes,
+            &["--test", "kubernetes"],
+            "the real Kubernetes node",
+        ),
     ] {
         if all || part == Some(each) {
             let mut command = cargo("test");
