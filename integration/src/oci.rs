@@ -275,7 +275,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let make = |name: &str| {
             let at = dir.path().join(name);
-            let program = Path::new("/proc/self/exe");
+            let program = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
             oci_image("lab.test/x:1", &[("/x", program)], &["/x"]).write(&at).unwrap();
             std::fs::read(at).unwrap()
         };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
 use super::daemon::{Daemon, only_child};
@@ -30,13 +30,16 @@ impl Inside {
         if !Place::is_under_run(&place.dir) {
             bail!("{} is not below /run", place.dir.display());
         }
+        let script = place.file("init.sh");
+        std::fs::write(&script, INIT).with_context(|| format!("write {}", script.display()))?;
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL", "--", "nsenter"])
             .arg(format!("--net=/run/netns/{namespace}"))
             .args(["unshare", "--mount", "--propagation", "private", "--uts", "--ipc"])
             .args(["--pid", "--fork", "--mount-proc", "--kill-child=KILL"])
-            .args(["sh", "-c", INIT, "init"])
+            .arg("sh")
+            .arg(script)
             .arg(&place.dir)
             .arg(NODE_NAME);
         launch::settle(&mut command, &Cmd::new("init"), &place.dir);
@@ -46,11 +49,13 @@ impl Inside {
             .every(Duration::from_millis(5))
             .logs([holder.log_path().to_owned()])
             .until(|| {
-                if !ready.exists() {
-                    return Ok(None);
+                if ready.exists() {
+                    return only_child(holder.pid()).map(|init| Some(Ok(init)));
                 }
-                only_child(holder.pid()).map(Some)
-            })?;
+                // No use in waiting on.
+                Ok(holder.try_wait()?.map(Err))
+            })?
+            .map_err(|status| anyhow!("the node's init ended with {status}: {}", holder.log().trim()))?;
         let dir = place.dir.clone();
         Ok((Self { init, dir }, holder))
     }

@@ -50,6 +50,7 @@ impl Part {
         let kubeconfig = place.kubeconfig(self.name()).display().to_string();
         match self {
             Self::Etcd => cmd.args([
+                "--logger=zap",
                 "--data-dir=/var/lib/etcd",
                 "--listen-client-urls=http://127.0.0.1:2379",
                 "--advertise-client-urls=http://127.0.0.1:2379",
