@@ -47,7 +47,9 @@ impl OciImage {
             name: name.to_owned(),
             entries: BTreeMap::new(),
             entrypoint: Vec::new(),
-            env: vec!["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()],
+            env: vec![
+                "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
+            ],
             user: String::new(),
         }
     }
@@ -61,13 +63,24 @@ impl OciImage {
     /// A copy of a program of this machine, executable to all.
     #[must_use]
     pub fn copy(self, path: &str, from: &Path) -> Self {
-        self.entry(path, Entry::Copy { from: from.to_owned(), mode: 0o755 })
+        self.entry(
+            path,
+            Entry::Copy {
+                from: from.to_owned(),
+                mode: 0o755,
+            },
+        )
     }
 
     /// A file with this text, readable to all.
     #[must_use]
     pub fn text(self, path: &str, content: &str) -> Self {
-        self.entry(path, Entry::Text { content: content.to_owned() })
+        self.entry(
+            path,
+            Entry::Text {
+                content: content.to_owned(),
+            },
+        )
     }
 
     /// A symbolic link.
@@ -104,7 +117,8 @@ impl OciImage {
     }
 
     fn entry(mut self, path: &str, entry: Entry) -> Self {
-        self.entries.insert(path.trim_matches('/').to_owned(), entry);
+        self.entries
+            .insert(path.trim_matches('/').to_owned(), entry);
         self
     }
 
@@ -138,14 +152,21 @@ impl OciImage {
 
         let file = std::fs::File::create(to).with_context(|| format!("create {}", to.display()))?;
         let mut archive = Builder::new(std::io::BufWriter::new(file));
-        add(&mut archive, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#, 0o644)?;
+        add(
+            &mut archive,
+            "oci-layout",
+            br#"{"imageLayoutVersion":"1.0.0"}"#,
+            0o644,
+        )?;
         add(&mut archive, "index.json", &index, 0o644)?;
         for blob in [&config, &manifest, &layer] {
             let name = digest(blob).replace(':', "/");
             add(&mut archive, &format!("blobs/{name}"), blob, 0o644)?;
         }
         let writer = archive.into_inner()?;
-        writer.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+        writer
+            .into_inner()
+            .map_err(std::io::IntoInnerError::into_error)?;
         Ok(())
     }
 
@@ -155,7 +176,9 @@ impl OciImage {
             for parent in Path::new(path).ancestors().skip(1) {
                 let parent = parent.to_string_lossy().into_owned();
                 if !parent.is_empty() {
-                    entries.entry(parent).or_insert(Entry::Directory { mode: 0o755 });
+                    entries
+                        .entry(parent)
+                        .or_insert(Entry::Directory { mode: 0o755 });
                 }
             }
         }
@@ -194,7 +217,12 @@ fn header(size: usize, mode: u32, kind: EntryType) -> Header {
     header
 }
 
-fn add<W: std::io::Write>(to: &mut Builder<W>, path: &str, content: &[u8], mode: u32) -> Result<()> {
+fn add<W: std::io::Write>(
+    to: &mut Builder<W>,
+    path: &str,
+    content: &[u8],
+    mode: u32,
+) -> Result<()> {
     let mut header = header(content.len(), mode, EntryType::Regular);
     to.append_data(&mut header, path, content)
         .with_context(|| format!("add {path} to the archive"))
@@ -260,10 +288,16 @@ mod tests {
         };
         let index: Value = serde_json::from_slice(&files["index.json"]).unwrap();
         let entry = &index["manifests"][0];
-        assert_eq!(entry["annotations"]["io.containerd.image.name"], "lab.test/x:1");
+        assert_eq!(
+            entry["annotations"]["io.containerd.image.name"],
+            "lab.test/x:1"
+        );
         let manifest: Value = serde_json::from_slice(&blob(entry)).unwrap();
         let config: Value = serde_json::from_slice(&blob(&manifest["config"])).unwrap();
-        assert_eq!(config["rootfs"]["diff_ids"][0], manifest["layers"][0]["digest"]);
+        assert_eq!(
+            config["rootfs"]["diff_ids"][0],
+            manifest["layers"][0]["digest"]
+        );
         let layer = dir.path().join("layer.tar");
         std::fs::write(&layer, blob(&manifest["layers"][0])).unwrap();
         let paths: Vec<String> = unpack(&layer).into_keys().collect();
@@ -276,7 +310,9 @@ mod tests {
         let make = |name: &str| {
             let at = dir.path().join(name);
             let program = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-            oci_image("lab.test/x:1", &[("/x", program)], &["/x"]).write(&at).unwrap();
+            oci_image("lab.test/x:1", &[("/x", program)], &["/x"])
+                .write(&at)
+                .unwrap();
             std::fs::read(at).unwrap()
         };
         assert!(make("one") == make("two"));

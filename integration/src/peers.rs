@@ -176,13 +176,24 @@ fn go_files(source: &Path) -> Result<Vec<PathBuf>> {
 fn link_flags(source: &Path) -> Result<String> {
     let pins = std::fs::read_to_string(source.join("go.mod")).context("read go.mod")?;
     let mut flags = LINK_FLAGS.to_owned();
-    let pinned = pins.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
+    let pinned = pins
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
     if let Some(version) = pinned {
         let mut numbers = version.trim_start_matches('v').split('.');
         let major = numbers.next().unwrap_or_default();
-        let minor = numbers.next().context("the version of Kubernetes has no minor number")?;
-        for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
-            for (variable, value) in [("gitVersion", version), ("gitMajor", major), ("gitMinor", minor)] {
+        let minor = numbers
+            .next()
+            .context("the version of Kubernetes has no minor number")?;
+        for package in [
+            "k8s.io/component-base/version",
+            "k8s.io/client-go/pkg/version",
+        ] {
+            for (variable, value) in [
+                ("gitVersion", version),
+                ("gitMajor", major),
+                ("gitMinor", minor),
+            ] {
                 write!(flags, " -X {package}.{variable}={value}")?;
             }
         }
@@ -269,9 +280,16 @@ mod tests {
             link_flags(dir.path()).unwrap()
         };
         assert_eq!(flags("require example.test/x v1.2.3\n"), "-s -w");
-        let with = flags("require (\n\tk8s.io/component-base v0.34.4\n\tk8s.io/kubernetes v1.34.4\n)\n");
-        assert!(with.starts_with("-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4 "), "{with}");
-        assert!(with.contains("k8s.io/client-go/pkg/version.gitMinor=34"), "{with}");
+        let with =
+            flags("require (\n\tk8s.io/component-base v0.34.4\n\tk8s.io/kubernetes v1.34.4\n)\n");
+        assert!(
+            with.starts_with("-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4 "),
+            "{with}"
+        );
+        assert!(
+            with.contains("k8s.io/client-go/pkg/version.gitMinor=34"),
+            "{with}"
+        );
     }
 
     #[test]

@@ -51,11 +51,20 @@ pub(crate) fn run(node: Node) -> Result<ExitCode> {
             remove_log(&name)?;
         }
         Action::Kubectl { args } => {
-            let status = find(&name)?.kubectl(&args).status().context("run kubectl")?;
-            return Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1).into());
+            let status = find(&name)?
+                .kubectl(&args)
+                .status()
+                .context("run kubectl")?;
+            return Ok(status
+                .code()
+                .and_then(|code| u8::try_from(code).ok())
+                .unwrap_or(1)
+                .into());
         }
         Action::Import { archive } => {
-            let archive = archive.canonicalize().with_context(|| format!("{}", archive.display()))?;
+            let archive = archive
+                .canonicalize()
+                .with_context(|| format!("{}", archive.display()))?;
             find(&name)?.handle().import_image(&archive)?;
         }
         Action::Hold => hold(&name)?,
@@ -64,11 +73,16 @@ pub(crate) fn run(node: Node) -> Result<ExitCode> {
 }
 
 fn find(name: &str) -> Result<Held> {
-    Held::find(name)?.with_context(|| format!("no node `{name}` runs: `cargo xtask node up` starts one"))
+    Held::find(name)?
+        .with_context(|| format!("no node `{name}` runs: `cargo xtask node up` starts one"))
 }
 
 fn up(name: &str) -> Result<()> {
-    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+    if name.is_empty()
+        || !name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    {
         bail!("a node's name is made of letters, digits and hyphens");
     }
     packages::install()?;
@@ -107,7 +121,11 @@ fn up(name: &str) -> Result<()> {
             bail!("the node did not start: its holder ended with {status}");
         }
     };
-    let option = if name == "default" { String::new() } else { format!(" --name {name}") };
+    let option = if name == "default" {
+        String::new()
+    } else {
+        format!(" --name {name}")
+    };
     println!(
         "The node `{name}` runs. Images in it: {BUSYBOX}.\n\
          \x20 cargo xtask node{option} kubectl get pods -A\n\

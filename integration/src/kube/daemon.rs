@@ -27,22 +27,30 @@ impl Daemon {
             let log = self.nsenter.log();
             let tail: Vec<&str> = log.lines().rev().take(5).collect();
             let tail: Vec<&str> = tail.into_iter().rev().collect();
-            bail!("{} has ended: {status}\n{}", self.nsenter.name(), tail.join("\n"));
+            bail!(
+                "{} has ended: {status}\n{}",
+                self.nsenter.name(),
+                tail.join("\n")
+            );
         }
         Ok(())
     }
 
     /// Its process id, as the machine counts.
     pub(super) fn pid(&self) -> Result<u32> {
-        Wait::new(format!("{} to start", self.nsenter.name()), Duration::from_secs(5))
-            .every(Duration::from_millis(2))
-            .until(|| only_child(self.nsenter.pid()).map(Some))
+        Wait::new(
+            format!("{} to start", self.nsenter.name()),
+            Duration::from_secs(5),
+        )
+        .every(Duration::from_millis(2))
+        .until(|| only_child(self.nsenter.pid()).map(Some))
     }
 
     /// Sends a signal to the program.
     pub(super) fn kill(&self, signal: Signal) -> Result<()> {
         let pid = Pid::from_raw(i32::try_from(self.pid()?)?);
-        signal::kill(pid, signal).with_context(|| format!("{signal} to {}", self.nsenter.name()))?;
+        signal::kill(pid, signal)
+            .with_context(|| format!("{signal} to {}", self.nsenter.name()))?;
         if signal == Signal::SIGCONT {
             // nsenter stops itself when its child stops.
             self.nsenter.kill(signal)?;

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::inside::Inside;
-use super::place::Place;
 use super::pki::ADMIN;
+use super::place::Place;
 use super::settings::CONTAINERD_SOCKET;
 use crate::Wait;
 use crate::lab::{Cmd, Node, Output};
@@ -61,7 +61,10 @@ impl KubeHandle {
     pub fn apply(&self, objects: &str) -> Result<()> {
         let file = tempfile::NamedTempFile::new()?;
         std::fs::write(file.path(), objects)?;
-        let path = file.path().to_str().context("the temporary path is not UTF-8")?;
+        let path = file
+            .path()
+            .to_str()
+            .context("the temporary path is not UTF-8")?;
         let apply = ["apply", "--server-side", "--field-manager=lab", "-f", path];
         self.kubectl(&apply)?.ok()?;
         Ok(())
@@ -77,10 +80,17 @@ impl KubeHandle {
     /// annotation `io.containerd.image.name`, with `imagePullPolicy: Never`.
     pub fn import_image(&self, archive: &Path) -> Result<()> {
         let ctr = |args: &[&str]| -> Result<String> {
-            let cmd = Cmd::new("ctr").args(["--address", CONTAINERD_SOCKET, "--namespace", "k8s.io"]);
-            self.run_inside(cmd.args(args.iter().copied()).timeout(Duration::from_secs(120)))?.ok()
+            let cmd =
+                Cmd::new("ctr").args(["--address", CONTAINERD_SOCKET, "--namespace", "k8s.io"]);
+            self.run_inside(
+                cmd.args(args.iter().copied())
+                    .timeout(Duration::from_secs(120)),
+            )?
+            .ok()
         };
-        let path = archive.to_str().context("the archive's path is not UTF-8")?;
+        let path = archive
+            .to_str()
+            .context("the archive's path is not UTF-8")?;
         let said = ctr(&["images", "import", path])?;
         let names: Vec<&str> = said
             .lines()
@@ -94,7 +104,9 @@ impl KubeHandle {
             let filter = format!("name=={name}");
             Wait::new(format!("the CRI to know {name}"), Duration::from_secs(20)).until(|| {
                 let list = ctr(&["images", "list", &filter])?;
-                Ok(list.contains("io.cri-containerd.image=managed").then_some(()))
+                Ok(list
+                    .contains("io.cri-containerd.image=managed")
+                    .then_some(()))
             })?;
         }
         Ok(())
@@ -105,19 +117,33 @@ impl KubeHandle {
         let file = tempfile::NamedTempFile::new()?;
         image.write(file.path())?;
         // The node's own /run and /var hide nothing of the temporary directory.
-        self.import_image(file.path()).with_context(|| format!("load {}", image.name()))
+        self.import_image(file.path())
+            .with_context(|| format!("load {}", image.name()))
     }
 
     /// Waits until an object exists and has a condition, as `condition=Ready`.
-    pub fn wait_for(&self, namespace: &str, object: &str, what: &str, timeout: Duration) -> Result<()> {
+    pub fn wait_for(
+        &self,
+        namespace: &str,
+        object: &str,
+        what: &str,
+        timeout: Duration,
+    ) -> Result<()> {
         let limit = format!("--timeout={}s", timeout.as_secs().max(1));
         for what in ["create", what] {
             let condition = format!("--for={what}");
-            let cmd = self.kubectl_cmd(&["wait", "--namespace", namespace, object, &condition, &limit]);
-            let output = self.machine.run(cmd.timeout(timeout + Duration::from_secs(15)))?;
+            let cmd =
+                self.kubectl_cmd(&["wait", "--namespace", namespace, object, &condition, &limit]);
+            let output = self
+                .machine
+                .run(cmd.timeout(timeout + Duration::from_secs(15)))?;
             if !output.success() {
                 let describe = self.kubectl(&["describe", "--namespace", namespace, object])?;
-                bail!("{object} in {namespace}: {}\n{}", output.stderr.trim(), describe.stdout);
+                bail!(
+                    "{object} in {namespace}: {}\n{}",
+                    output.stderr.trim(),
+                    describe.stdout
+                );
             }
         }
         Ok(())
@@ -129,7 +155,13 @@ impl KubeHandle {
     }
 
     /// Waits until the Pod of this name is another one than that with `old_uid`, and ready.
-    pub fn wait_pod_recreated(&self, namespace: &str, pod: &str, old_uid: &str, timeout: Duration) -> Result<()> {
+    pub fn wait_pod_recreated(
+        &self,
+        namespace: &str,
+        pod: &str,
+        old_uid: &str,
+        timeout: Duration,
+    ) -> Result<()> {
         Wait::new(format!("another Pod {pod}"), timeout)
             .every(Duration::from_millis(200))
             .until(|| Ok((self.pod_uid(namespace, pod)? != old_uid).then_some(())))?;
@@ -149,18 +181,42 @@ impl KubeHandle {
     fn pod_field(&self, namespace: &str, pod: &str, pointer: &str) -> Result<String> {
         let pod_json = self.get(&["--namespace", namespace, "pod", pod])?;
         let field = pod_json.pointer(pointer).and_then(Value::as_str);
-        Ok(field.with_context(|| format!("the Pod {pod} has no {pointer}"))?.to_owned())
+        Ok(field
+            .with_context(|| format!("the Pod {pod} has no {pointer}"))?
+            .to_owned())
     }
 
     /// Runs a command in a container.
-    pub fn exec(&self, namespace: &str, pod: &str, container: &str, command: &[&str]) -> Result<Output> {
-        let exec = ["exec", "--namespace", namespace, pod, "--container", container, "--"];
+    pub fn exec(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        command: &[&str],
+    ) -> Result<Output> {
+        let exec = [
+            "exec",
+            "--namespace",
+            namespace,
+            pod,
+            "--container",
+            container,
+            "--",
+        ];
         self.kubectl(&[&exec[..], command].concat())
     }
 
     /// What a container has written.
     pub fn logs(&self, namespace: &str, pod: &str, container: &str) -> Result<String> {
-        self.kubectl(&["logs", "--namespace", namespace, pod, "--container", container])?.ok()
+        self.kubectl(&[
+            "logs",
+            "--namespace",
+            namespace,
+            pod,
+            "--container",
+            container,
+        ])?
+        .ok()
     }
 
     /// Gives a Service of type LoadBalancer its address, as an implementation of
@@ -170,9 +226,13 @@ impl KubeHandle {
         let patch = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": address }] } } });
         let patch = format!("--patch={patch}");
         let status = ["patch", "--subresource=status", "--type=merge", &patch];
-        self.kubectl(&[&status[..], &["--namespace", namespace, "service", service]].concat())?.ok()?;
+        self.kubectl(&[&status[..], &["--namespace", namespace, "service", service]].concat())?
+            .ok()?;
         for neighbour in &self.neighbours {
-            neighbour.sh(&format!("ip route replace {address} via {}", self.lan_address()))?;
+            neighbour.sh(&format!(
+                "ip route replace {address} via {}",
+                self.lan_address()
+            ))?;
         }
         Ok(())
     }

@@ -71,7 +71,10 @@ impl Held {
             };
             let record: Record = serde_json::from_slice(&text).context("the holder's record")?;
             if record.name == name {
-                let id = run.file_name().context("a run has a name")?.to_string_lossy();
+                let id = run
+                    .file_name()
+                    .context("a run has a name")?
+                    .to_string_lossy();
                 let place = Place {
                     dir,
                     addresses: Addresses::of(record.number)?,
@@ -127,8 +130,13 @@ impl Held {
 
     /// Ends the node, and waits until nothing is left of it.
     pub fn end(self) -> Result<()> {
-        let run = self.place.dir.parent().context("a node's directory is in a run's")?;
-        signal::kill(Pid::from_raw(self.record.holder), Signal::SIGTERM).context("end the holder")?;
+        let run = self
+            .place
+            .dir
+            .parent()
+            .context("a node's directory is in a run's")?;
+        signal::kill(Pid::from_raw(self.record.holder), Signal::SIGTERM)
+            .context("end the holder")?;
         Wait::new("the end of the node", Duration::from_secs(30))
             .until(|| Ok((!run.exists()).then_some(())))
     }

@@ -16,21 +16,38 @@ const STATIC_BUSYBOX: &str = "/bin/busybox";
 
 pub(super) fn pause() -> OciImage {
     let program = Path::new(STATIC_BUSYBOX);
-    oci_image(PAUSE, &[("/busybox", program)], &["/busybox", "sleep", "2147483647"])
+    oci_image(
+        PAUSE,
+        &[("/busybox", program)],
+        &["/busybox", "sleep", "2147483647"],
+    )
 }
 
 /// Busybox, with a link for each of its programs, root and nobody, and a /tmp for all.
 /// Under another name it is a base for images of a test's own.
 pub fn busybox(name: &str) -> Result<OciImage> {
-    let output = Command::new(STATIC_BUSYBOX).arg("--list").output().context("run busybox")?;
+    let output = Command::new(STATIC_BUSYBOX)
+        .arg("--list")
+        .output()
+        .context("run busybox")?;
     if !output.status.success() {
         bail!("`busybox --list`: {}", output.status);
     }
-    let mut image = oci_image(name, &[("/bin/busybox", Path::new(STATIC_BUSYBOX))], &["/bin/sh"])
-        .directory("/tmp", 0o1777)
-        .text("/etc/passwd", "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n")
-        .text("/etc/group", "root:x:0:\nnogroup:x:65534:\n");
-    for applet in String::from_utf8(output.stdout)?.lines().filter(|name| *name != "busybox") {
+    let mut image = oci_image(
+        name,
+        &[("/bin/busybox", Path::new(STATIC_BUSYBOX))],
+        &["/bin/sh"],
+    )
+    .directory("/tmp", 0o1777)
+    .text(
+        "/etc/passwd",
+        "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n",
+    )
+    .text("/etc/group", "root:x:0:\nnogroup:x:65534:\n");
+    for applet in String::from_utf8(output.stdout)?
+        .lines()
+        .filter(|name| *name != "busybox")
+    {
         image = image.link(&format!("/bin/{applet}"), "busybox");
     }
     Ok(image)

@@ -36,14 +36,22 @@ impl Inside {
         command
             .args(["--pdeathsig", "KILL", "--", "nsenter"])
             .arg(format!("--net=/run/netns/{namespace}"))
-            .args(["unshare", "--mount", "--propagation", "private", "--uts", "--ipc"])
+            .args([
+                "unshare",
+                "--mount",
+                "--propagation",
+                "private",
+                "--uts",
+                "--ipc",
+            ])
             .args(["--pid", "--fork", "--mount-proc", "--kill-child=KILL"])
             .arg("sh")
             .arg(script)
             .arg(&place.dir)
             .arg(NODE_NAME);
         launch::settle(&mut command, &Cmd::new("init"), &place.dir);
-        let holder = launch::spawn_logged(command, "the node's init".into(), place.file("init.log"))?;
+        let holder =
+            launch::spawn_logged(command, "the node's init".into(), place.file("init.log"))?;
         let ready = place.file("ready");
         let init = Wait::new("the node's namespaces", Duration::from_secs(10))
             .every(Duration::from_millis(5))
@@ -55,7 +63,12 @@ impl Inside {
                 // No use in waiting on.
                 Ok(holder.try_wait()?.map(Err))
             })?
-            .map_err(|status| anyhow!("the node's init ended with {status}: {}", holder.log().trim()))?;
+            .map_err(|status| {
+                anyhow!(
+                    "the node's init ended with {status}: {}",
+                    holder.log().trim()
+                )
+            })?;
         let dir = place.dir.clone();
         Ok((Self { init, dir }, holder))
     }
@@ -96,7 +109,8 @@ impl Inside {
             "kube-proxy",
             "kubectl",
         ] {
-            std::os::unix::fs::symlink(kubernetes, place.program(name)).context("link a program")?;
+            std::os::unix::fs::symlink(kubernetes, place.program(name))
+                .context("link a program")?;
         }
         Ok(())
     }

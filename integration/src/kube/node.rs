@@ -138,13 +138,24 @@ impl KubeNode {
         step.done();
         self.wait_api()?;
         api.done();
-        let step = Step::new("  kubelet, controller-manager, scheduler, kube-proxy: the node ready");
-        for part in [Part::Kubelet, Part::ControllerManager, Part::Scheduler, Part::Proxy] {
+        let step =
+            Step::new("  kubelet, controller-manager, scheduler, kube-proxy: the node ready");
+        for part in [
+            Part::Kubelet,
+            Part::ControllerManager,
+            Part::Scheduler,
+            Part::Proxy,
+        ] {
             self.start_part(part)?;
         }
         self.wait_node_ready(Duration::from_secs(90))?;
         // Without its service account no Pod is admitted to a namespace.
-        self.wait_for("default", "serviceaccount/default", "create", Duration::from_secs(60))?;
+        self.wait_for(
+            "default",
+            "serviceaccount/default",
+            "create",
+            Duration::from_secs(60),
+        )?;
         step.done();
         Ok(())
     }
@@ -158,7 +169,10 @@ impl KubeNode {
     /// Starts a part that does not run, without waiting for it.
     pub fn start_part(&self, part: Part) -> Result<()> {
         let mut daemons = self.daemons();
-        if daemons.get(&part).is_some_and(|daemon| daemon.check().is_ok()) {
+        if daemons
+            .get(&part)
+            .is_some_and(|daemon| daemon.check().is_ok())
+        {
             bail!("{} runs already", part.name());
         }
         daemons.insert(part, self.inside.spawn(&part.command(&self.place))?);
@@ -168,13 +182,17 @@ impl KubeNode {
     /// Ends a part by a signal, SIGTERM or SIGKILL, and waits for its end.
     pub fn stop_part(&self, part: Part, signal: Signal) -> Result<()> {
         let daemon = self.daemons().remove(&part);
-        daemon.with_context(|| format!("{} does not run", part.name()))?.stop(signal)
+        daemon
+            .with_context(|| format!("{} does not run", part.name()))?
+            .stop(signal)
     }
 
     /// Sends a signal to a part, as SIGSTOP or SIGCONT.
     pub fn signal_part(&self, part: Part, signal: Signal) -> Result<()> {
         let daemons = self.daemons();
-        let daemon = daemons.get(&part).with_context(|| format!("{} does not run", part.name()))?;
+        let daemon = daemons
+            .get(&part)
+            .with_context(|| format!("{} does not run", part.name()))?;
         daemon.kill(signal)
     }
 
@@ -188,7 +206,14 @@ impl KubeNode {
     pub fn wait_api(&self) -> Result<()> {
         let ca = self.place.file("ca.pem");
         let curl = Cmd::new("curl")
-            .args(["--silent", "--show-error", "--fail", "--max-time", "3", "--cacert"])
+            .args([
+                "--silent",
+                "--show-error",
+                "--fail",
+                "--max-time",
+                "3",
+                "--cacert",
+            ])
             .arg(ca)
             .arg("https://127.0.0.1:6443/readyz");
         self.wait_part(Part::ApiServer, || {
@@ -207,7 +232,12 @@ impl KubeNode {
 
     /// Waits until the node is Ready.
     pub fn wait_node_ready(&self, timeout: Duration) -> Result<()> {
-        let ready = self.wait_for("default", &format!("node/{NODE_NAME}"), "condition=Ready", timeout);
+        let ready = self.wait_for(
+            "default",
+            &format!("node/{NODE_NAME}"),
+            "condition=Ready",
+            timeout,
+        );
         for daemon in self.daemons().values() {
             daemon.check()?;
         }
@@ -217,19 +247,22 @@ impl KubeNode {
     fn wait_part(&self, part: Part, mut probe: impl FnMut() -> Result<Option<()>>) -> Result<()> {
         let mut ended = None;
         let log = self.place.file(&format!("{}.log", part.name()));
-        Wait::new(format!("{} to answer", part.name()), Duration::from_secs(90))
-            .every(Duration::from_millis(100))
-            .logs([log])
-            .until(|| {
-                if let Some(daemon) = self.daemons().get(&part)
-                    && let Err(error) = daemon.check()
-                {
-                    // No use in waiting on: told below.
-                    ended = Some(error);
-                    return Ok(Some(()));
-                }
-                probe()
-            })?;
+        Wait::new(
+            format!("{} to answer", part.name()),
+            Duration::from_secs(90),
+        )
+        .every(Duration::from_millis(100))
+        .logs([log])
+        .until(|| {
+            if let Some(daemon) = self.daemons().get(&part)
+                && let Err(error) = daemon.check()
+            {
+                // No use in waiting on: told below.
+                ended = Some(error);
+                return Ok(Some(()));
+            }
+            probe()
+        })?;
         ended.map_or(Ok(()), Err)
     }
 

@@ -68,18 +68,27 @@ impl Part {
                 format!("--client-ca-file={}", at("ca.pem")),
                 format!("--tls-cert-file={}", at("apiserver.pem")),
                 format!("--tls-private-key-file={}", at("apiserver.key")),
-                format!("--kubelet-client-certificate={}", at(&format!("{ADMIN}.pem"))),
+                format!(
+                    "--kubelet-client-certificate={}",
+                    at(&format!("{ADMIN}.pem"))
+                ),
                 format!("--kubelet-client-key={}", at(&format!("{ADMIN}.key"))),
                 "--kubelet-preferred-address-types=InternalIP".to_owned(),
                 "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
                 format!("--service-account-key-file={}", at("service-account.key")),
-                format!("--service-account-signing-key-file={}", at("service-account.key")),
+                format!(
+                    "--service-account-signing-key-file={}",
+                    at("service-account.key")
+                ),
             ]),
             Self::ControllerManager => cmd.args([
                 format!("--kubeconfig={kubeconfig}"),
                 format!("--authentication-kubeconfig={kubeconfig}"),
                 format!("--authorization-kubeconfig={kubeconfig}"),
-                format!("--service-account-private-key-file={}", at("service-account.key")),
+                format!(
+                    "--service-account-private-key-file={}",
+                    at("service-account.key")
+                ),
                 format!("--root-ca-file={}", at("ca.pem")),
                 "--use-service-account-credentials".to_owned(),
                 "--leader-elect=false".to_owned(),

@@ -15,7 +15,10 @@ pub(super) const ADMIN: &str = "admin";
 /// Identities as kubeadm makes them: the file's name and the subject.
 const CLIENTS: [(&str, &str); 5] = [
     (ADMIN, "/O=system:masters/CN=kubernetes-admin"),
-    ("kube-controller-manager", "/CN=system:kube-controller-manager"),
+    (
+        "kube-controller-manager",
+        "/CN=system:kube-controller-manager",
+    ),
     ("kube-scheduler", "/CN=system:kube-scheduler"),
     ("kube-proxy", "/CN=system:kube-proxy"),
     ("kubelet", "/O=system:nodes/CN=system:node:node"),
@@ -24,7 +27,8 @@ const CLIENTS: [(&str, &str); 5] = [
 /// Makes everything in the node's directory.
 pub(super) fn make(place: &Place) -> Result<()> {
     let mut authority = new_certificate("/CN=node-ca", "ca");
-    authority.extend(["-addext", "keyUsage=critical,keyCertSign,digitalSignature"].map(str::to_owned));
+    authority
+        .extend(["-addext", "keyUsage=critical,keyCertSign,digitalSignature"].map(str::to_owned));
     run(place, &authority)?;
 
     let addresses = &place.addresses;
@@ -42,16 +46,38 @@ pub(super) fn make(place: &Place) -> Result<()> {
         run(place, &signed(subject, name))?;
         kubeconfig(place, name)?;
     }
-    let key = ["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"];
-    openssl(&place.dir, &[&key[..], &["-out", "service-account.key"]].concat())
+    let key = [
+        "genpkey",
+        "-algorithm",
+        "RSA",
+        "-pkeyopt",
+        "rsa_keygen_bits:2048",
+    ];
+    openssl(
+        &place.dir,
+        &[&key[..], &["-out", "service-account.key"]].concat(),
+    )
 }
 
 fn new_certificate(subject: &str, name: &str) -> Vec<String> {
     let key = format!("{name}.key");
     let certificate = format!("{name}.pem");
     [
-        "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-        "-days", DAYS, "-subj", subject, "-keyout", &key, "-out", &certificate,
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        DAYS,
+        "-subj",
+        subject,
+        "-keyout",
+        &key,
+        "-out",
+        &certificate,
     ]
     .map(str::to_owned)
     .into()
@@ -59,7 +85,14 @@ fn new_certificate(subject: &str, name: &str) -> Vec<String> {
 
 fn signed(subject: &str, name: &str) -> Vec<String> {
     let mut args = new_certificate(subject, name);
-    let by = ["-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "basicConstraints=critical,CA:FALSE"];
+    let by = [
+        "-CA",
+        "ca.pem",
+        "-CAkey",
+        "ca.key",
+        "-addext",
+        "basicConstraints=critical,CA:FALSE",
+    ];
     args.extend(by.map(str::to_owned));
     args
 }

@@ -21,9 +21,18 @@ pub(super) fn write(place: &Place, config_refresh: Duration) -> Result<()> {
     };
     std::fs::create_dir_all(place.file("cni")).context("create the directory of the CNI")?;
     write("containerd.toml", &containerd(place))?;
-    write("cni/10-bridge.conflist", &serde_json::to_string_pretty(&cni(place))?)?;
-    write("kubelet.json", &serde_json::to_string_pretty(&kubelet(place, config_refresh))?)?;
-    write("kube-proxy.json", &serde_json::to_string_pretty(&kube_proxy(place))?)
+    write(
+        "cni/10-bridge.conflist",
+        &serde_json::to_string_pretty(&cni(place))?,
+    )?;
+    write(
+        "kubelet.json",
+        &serde_json::to_string_pretty(&kubelet(place, config_refresh))?,
+    )?;
+    write(
+        "kube-proxy.json",
+        &serde_json::to_string_pretty(&kube_proxy(place))?,
+    )
 }
 
 fn containerd(place: &Place) -> String {

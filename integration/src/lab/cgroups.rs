@@ -28,9 +28,12 @@ pub(crate) fn make(name: &str) -> Result<()> {
 pub(crate) fn remove(name: &str) -> Result<()> {
     for dir in existing(name)? {
         // The kernel lets go of a group some time after the end of its last process.
-        Wait::new(format!("the removal of {}", dir.display()), Duration::from_secs(10))
-            .every(Duration::from_millis(10))
-            .until(|| remove_tree(&dir).map(Some))?;
+        Wait::new(
+            format!("the removal of {}", dir.display()),
+            Duration::from_secs(10),
+        )
+        .every(Duration::from_millis(10))
+        .until(|| remove_tree(&dir).map(Some))?;
     }
     Ok(())
 }
@@ -92,7 +95,11 @@ mod tests {
         let at = |names: &[&str]| -> Vec<PathBuf> { names.iter().map(PathBuf::from).collect() };
         assert_eq!(
             hierarchies_in(v1),
-            at(&["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified"])
+            at(&[
+                "/sys/fs/cgroup/cpu",
+                "/sys/fs/cgroup/memory",
+                "/sys/fs/cgroup/unified"
+            ])
         );
         let v2 = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
         assert_eq!(hierarchies_in(v2), at(&["/sys/fs/cgroup"]));

@@ -34,7 +34,11 @@ pub(crate) fn settle(command: &mut Command, cmd: &Cmd, dir: &Path) {
 }
 
 /// Starts a command whose output goes to the end of the log.
-pub(crate) fn spawn_logged(mut command: Command, name: String, log_path: PathBuf) -> Result<Process> {
+pub(crate) fn spawn_logged(
+    mut command: Command,
+    name: String,
+    log_path: PathBuf,
+) -> Result<Process> {
     let log = OpenOptions::new()
         .create(true)
         .append(true)
@@ -47,7 +51,12 @@ pub(crate) fn spawn_logged(mut command: Command, name: String, log_path: PathBuf
 }
 
 /// Runs a short command to its end; kills it at its timeout.
-pub(crate) fn run_to_end(mut command: Command, display: String, at: &str, timeout: Duration) -> Result<Output> {
+pub(crate) fn run_to_end(
+    mut command: Command,
+    display: String,
+    at: &str,
+    timeout: Duration,
+) -> Result<Output> {
     // Files, not pipes: nothing has to read them while the command runs.
     let stdout = tempfile::NamedTempFile::new()?;
     let stderr = tempfile::NamedTempFile::new()?;

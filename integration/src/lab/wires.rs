@@ -135,7 +135,10 @@ pub(crate) fn attach(lab: Option<&Run>, guest: &Guest) -> Result<()> {
         batch.push_str("link add eth0 type bridge\nlink add eth1 type bridge\n");
     }
     for (interface, address) in [("eth0", &guest.internet), ("eth1", &guest.lan)] {
-        writeln!(batch, "address add {address}/24 dev {interface}\nlink set {interface} up")?;
+        writeln!(
+            batch,
+            "address add {address}/24 dev {interface}\nlink set {interface} up"
+        )?;
     }
     writeln!(batch, "route add default via {ROUTER}")?;
     for upstream in UPSTREAMS {
@@ -154,7 +157,13 @@ fn plug(run: &Run, wire: &mut String, node: &str, interface: &str, bridge: &str)
     plug_namespace(wire, node, &run.namespace(node), interface, bridge)
 }
 
-fn plug_namespace(wire: &mut String, name: &str, namespace: &str, interface: &str, bridge: &str) -> Result<()> {
+fn plug_namespace(
+    wire: &mut String,
+    name: &str,
+    namespace: &str,
+    interface: &str,
+    bridge: &str,
+) -> Result<()> {
     let port = format!("{name}-{interface}");
     writeln!(
         wire,

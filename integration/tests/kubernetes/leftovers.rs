@@ -30,7 +30,9 @@ fn sleepers(seconds: &str) -> Result<usize> {
     let mut found = 0;
     for entry in std::fs::read_dir("/proc")? {
         // An entry without one is no process, or has just ended.
-        if std::fs::read(entry?.path().join("cmdline")).is_ok_and(|cmdline| cmdline == line.as_bytes()) {
+        if std::fs::read(entry?.path().join("cmdline"))
+            .is_ok_and(|cmdline| cmdline == line.as_bytes())
+        {
             found += 1;
         }
     }
@@ -39,7 +41,12 @@ fn sleepers(seconds: &str) -> Result<usize> {
 
 /// What kubelet would set for the whole machine.
 fn machine_settings() -> Result<Vec<String>> {
-    let names = ["vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops"];
+    let names = [
+        "vm/overcommit_memory",
+        "vm/panic_on_oom",
+        "kernel/panic",
+        "kernel/panic_on_oops",
+    ];
     let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/{name}"));
     Ok(names.into_iter().map(read).collect::<Result<_, _>>()?)
 }
@@ -59,7 +66,11 @@ fn machine_files() -> Vec<String> {
         "/opt/containerd",
     ];
     let there = |place: &&str| std::path::Path::new(place).exists();
-    places.into_iter().filter(there).map(str::to_owned).collect()
+    places
+        .into_iter()
+        .filter(there)
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -87,16 +98,25 @@ fn two_nodes_side_by_side_do_not_touch_each_other_and_leave_nothing_of_each() ->
     assert_eq!((sleepers("70001")?, sleepers("70002")?), (1, 1));
     // Both live: neither is a leftover.
     let removed = remove_leftovers()?;
-    assert!(!removed.iter().any(|id| id == one.id() || id == two.id()), "{removed:?}");
+    assert!(
+        !removed.iter().any(|id| id == one.id() || id == two.id()),
+        "{removed:?}"
+    );
 
     let id = two.id().to_owned();
-    assert!(traces(&id)?.iter().any(|trace| trace.starts_with("/sys/fs/cgroup/")));
+    assert!(
+        traces(&id)?
+            .iter()
+            .any(|trace| trace.starts_with("/sys/fs/cgroup/"))
+    );
     let gone = timed("the end of a node");
     drop(two);
     drop(gone);
     assert_eq!(traces(&id)?, Vec::<String>::new());
     assert_eq!((sleepers("70001")?, sleepers("70002")?), (1, 0));
-    let alive = one.exec("default", "sleeper", "main", &["echo", "alive"])?.ok()?;
+    let alive = one
+        .exec("default", "sleeper", "main", &["echo", "alive"])?
+        .ok()?;
     assert_eq!(alive, "alive\n");
 
     let id = one.id().to_owned();
@@ -133,12 +153,16 @@ fn a_killed_test_process_takes_its_node_along_and_the_next_start_removes_the_res
     victim.kill()?;
     victim.wait()?;
     let died = timed("from the kill to the end of the node's last process");
-    wait_until("the end of the node's processes", Duration::from_secs(10), || {
-        let mut left = traces(&id)?;
-        left.retain(|trace| trace.starts_with("/proc/"));
-        ensure!(left.is_empty() && sleepers("70003")? == 0, "{left:#?}");
-        Ok(Some(()))
-    })?;
+    wait_until(
+        "the end of the node's processes",
+        Duration::from_secs(10),
+        || {
+            let mut left = traces(&id)?;
+            left.retain(|trace| trace.starts_with("/proc/"));
+            ensure!(left.is_empty() && sleepers("70003")? == 0, "{left:#?}");
+            Ok(Some(()))
+        },
+    )?;
     drop(died);
     // What has no process: the start of any lab or node does this.
     remove_leftovers()?;

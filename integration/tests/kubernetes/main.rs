@@ -22,6 +22,10 @@ fn timed(what: &'static str) -> Timed {
 
 impl Drop for Timed {
     fn drop(&mut self) {
-        say(&format!("{}: {:.2} s", self.0, self.1.elapsed().as_secs_f64()));
+        say(&format!(
+            "{}: {:.2} s",
+            self.0,
+            self.1.elapsed().as_secs_f64()
+        ));
     }
 }

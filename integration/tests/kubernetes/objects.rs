@@ -40,7 +40,12 @@ fn a_custom_resource_is_applied_by_server_side_apply_and_its_rules_are_enforced(
     let node = KubeNode::start(KubeOptions::default())?;
     node.apply(CRD)?;
     let name = "customresourcedefinition/things.test.example";
-    node.wait_for("default", name, "condition=Established", Duration::from_secs(30))?;
+    node.wait_for(
+        "default",
+        name,
+        "condition=Established",
+        Duration::from_secs(30),
+    )?;
     let thing = |address: &str| {
         format!(
             "{{apiVersion: test.example/v1, kind: Thing, metadata: {{name: a}}, spec: {{address: '{address}'}}}}"
@@ -57,6 +62,9 @@ fn a_custom_resource_is_applied_by_server_side_apply_and_its_rules_are_enforced(
     let refused = node.apply(&thing("0.0.0.0/0")).unwrap_err().to_string();
     assert!(refused.contains("not the default route"), "{refused}");
     let managers = node.get(&["thing", "a", "--show-managed-fields"])?;
-    assert_eq!(managers["metadata"]["managedFields"][0]["operation"], "Apply");
+    assert_eq!(
+        managers["metadata"]["managedFields"][0]["operation"],
+        "Apply"
+    );
     Ok(())
 }

@@ -54,22 +54,36 @@ fn a_restricted_pod_with_a_config_map_a_projected_token_and_an_empty_dir_runs() 
     drop(started);
 
     assert_eq!(node.logs("default", "volumes", "main")?, "hello");
-    let exec = |command: &str| node.exec("default", "volumes", "main", &["sh", "-c", command])?.ok();
+    let exec = |command: &str| {
+        node.exec("default", "volumes", "main", &["sh", "-c", command])?
+            .ok()
+    };
     assert_eq!(exec("cat /scratch/file")?, "kept\n");
     assert_eq!(exec("id -u")?, "65534\n");
     let status = exec("grep -E '^(CapEff|Seccomp|NoNewPrivs):' /proc/1/status | tr -s '\\t' ' '")?;
-    assert_eq!(status, "CapEff: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2\n");
-    assert!(exec("echo x > /file").is_err(), "the root file system is writable");
+    assert_eq!(
+        status,
+        "CapEff: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2\n"
+    );
+    assert!(
+        exec("echo x > /file").is_err(),
+        "the root file system is writable"
+    );
     // A JSON web token: three parts, of which the first is `{"alg…` in base64.
     let token = exec("cat /token/token")?;
-    assert!(token.starts_with("eyJ") && token.split('.').count() == 3, "{token}");
+    assert!(
+        token.starts_with("eyJ") && token.split('.').count() == 3,
+        "{token}"
+    );
     assert!(node.pod_ip("default", "volumes")?.starts_with("10.244.1."));
 
     // kubelet and containerd away and back: the Pod does not notice.
     let uid = node.pod_uid("default", "volumes")?;
     node.restart_part(Part::Kubelet)?;
     node.restart_part(Part::Containerd)?;
-    wait_until("an exec after the restarts", POD_READY, || exec("cat /scratch/file").map(Some))?;
+    wait_until("an exec after the restarts", POD_READY, || {
+        exec("cat /scratch/file").map(Some)
+    })?;
     assert_eq!(node.pod_uid("default", "volumes")?, uid);
     let pod = node.get(&["pod", "volumes"])?;
     assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
@@ -101,7 +115,8 @@ fn a_deleted_pod_of_a_stateful_set_comes_back_under_its_name() -> Result<()> {
     node.wait_pod_ready("default", "one-0", POD_READY)?;
     let uid = node.pod_uid("default", "one-0")?;
     let recreated = timed("from the deletion to the new Pod, ready");
-    node.kubectl(&["delete", "pod", "one-0", "--wait=false"])?.ok()?;
+    node.kubectl(&["delete", "pod", "one-0", "--wait=false"])?
+        .ok()?;
     node.wait_pod_recreated("default", "one-0", &uid, POD_READY)?;
     drop(recreated);
     assert_ne!(node.pod_uid("default", "one-0")?, uid);
