@@ -66,6 +66,9 @@ impl Part {
                 "--authorization-mode=Node,RBAC".to_owned(),
                 "--enable-admission-plugins=NodeRestriction".to_owned(),
                 format!("--client-ca-file={}", at("ca.pem")),
+                // No aggregated API is served, but the others wait for this one to be named.
+                format!("--requestheader-client-ca-file={}", at("ca.pem")),
+                "--requestheader-allowed-names=front-proxy-client".to_owned(),
                 format!("--tls-cert-file={}", at("apiserver.pem")),
                 format!("--tls-private-key-file={}", at("apiserver.key")),
                 format!(

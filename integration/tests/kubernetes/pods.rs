@@ -23,7 +23,7 @@ spec:
     - name: main
       image: BUSYBOX
       imagePullPolicy: Never
-      command: [sh, -c, "cat /settings/greeting; echo kept > /scratch/file; sleep 600"]
+      command: [sh, -c, "cat /settings/greeting; echo; echo kept > /scratch/file; sleep 600"]
       securityContext:
         runAsNonRoot: true
         runAsUser: 65534
@@ -53,7 +53,7 @@ fn a_restricted_pod_with_a_config_map_a_projected_token_and_an_empty_dir_runs() 
     node.wait_pod_ready("default", "volumes", POD_READY)?;
     drop(started);
 
-    assert_eq!(node.logs("default", "volumes", "main")?, "hello");
+    assert_eq!(node.logs("default", "volumes", "main")?, "hello\n");
     let exec = |command: &str| {
         node.exec("default", "volumes", "main", &["sh", "-c", command])?
             .ok()
