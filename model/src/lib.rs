@@ -7,6 +7,8 @@
 mod address;
 pub mod config;
 pub mod finding;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod hosts;
 pub mod kernel;
 pub mod name;

@@ -2,8 +2,10 @@
 
 mod architecture;
 mod deny;
+mod fuzz;
 mod image;
 mod node;
+mod rules;
 mod step;
 mod test;
 
@@ -37,6 +39,14 @@ enum Command {
     },
     /// Check the direction between crates and the size of files.
     Architecture,
+    /// Write docs/dns-rules.md: which test holds which rule of the DNS contract.
+    Rules {
+        /// Write nothing; fail when a rule has no test or the table is stale.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Fuzz with libFuzzer: what comes from the network, from upstreams and from files.
+    Fuzz(fuzz::Options),
     /// Check licences, sources and duplicate or banned crates with cargo-deny.
     Deny,
     /// Make the image as an OCI archive, without a container engine, and its SBOM.
@@ -61,6 +71,8 @@ fn run() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Test { part, filter } => test::run(part, filter.as_deref())?,
         Command::Architecture => architecture::run()?,
+        Command::Rules { check } => rules::run(check)?,
+        Command::Fuzz(options) => fuzz::run(&options)?,
         Command::Deny => deny::run()?,
         Command::Image(args) => image::run(&args)?,
         Command::Node(node) => return node::run(node),

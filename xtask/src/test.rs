@@ -7,17 +7,17 @@ use clap::ValueEnum;
 use tsunaro_integration::packages;
 use tsunaro_integration::peers::{Peers, ensure_kubernetes};
 
-use crate::architecture;
+use crate::{architecture, rules};
 use crate::step::{self, Counts};
 
 /// A part of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
-    /// Everything that needs neither root nor Go: tables, properties, loopback sockets.
+    /// Tables, properties, loopback sockets, and the kernel's own netlink (which needs root).
     Unit,
     /// The DNS cases on the wire of the real binary, compared with real CoreDNS and NSD.
     Dns,
-    /// A real tailnet in network namespaces.
+    /// A real tailnet in network namespaces, and the clients of real life.
     Tailnet,
     /// A real Kubernetes node in namespaces.
     Kubernetes,
@@ -26,18 +26,17 @@ pub(crate) enum Part {
 pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     let mut counts = Counts::default();
     let all = part.is_none();
-    packages::install()?;
+    if part != Some(Part::Unit) {
+        packages::install()?;
+    }
     if all {
         lints()?;
     }
     if all || part == Some(Part::Unit) {
         let mut command = cargo("test");
         command.args(["--workspace", "--exclude", "tsunaro-integration"]);
-        step::run_tests(
-            "unit tests, properties, loopback sockets",
-            command.args(filter),
-            &mut counts,
-        )?;
+        let what = "unit tests, properties, loopback sockets";
+        run_some(what, command.args(filter), filter, &mut counts)?;
     }
     if part != Some(Part::Unit) {
         Peers::ensure()?;
@@ -53,6 +52,7 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         (Part::Dns, &["--test", "dns"][..], "DNS cases on the wire"),
         (Part::Tailnet, &["--lib", "--test", "lab"], "the lab itself"),
         (Part::Tailnet, &["--test", "tailnet"], "the real tailnet"),
+        (Part::Tailnet, &["--test", "clients"], "real clients"),
         (
             Part::Kubernetes,
             &["--test", "kubernetes"],
@@ -66,10 +66,16 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
                 .args(tests)
                 .args(filter);
             command.args(["--", "--nocapture", "--test-threads=3"]);
-            step::run_tests(what, &mut command, &mut counts)?;
+            run_some(what, &mut command, filter, &mut counts)?;
         }
     }
     let Counts { passed, failed } = counts;
+    if passed + failed == 0 {
+        bail!(
+            "no test has a name that contains {}",
+            filter.unwrap_or_default()
+        );
+    }
     println!("{passed} passed, {failed} failed");
     if failed > 0 {
         bail!("{failed} tests failed");
@@ -77,8 +83,23 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// Runs tests; without a filter, none at all is a fault.
+fn run_some(
+    what: &str,
+    command: &mut Command,
+    filter: Option<&str>,
+    counts: &mut Counts,
+) -> Result<()> {
+    let ran = step::run_tests(what, command, counts)?;
+    if ran == 0 && filter.is_none() {
+        bail!("{what} ran no test");
+    }
+    Ok(())
+}
+
 fn lints() -> Result<()> {
     architecture::run()?;
+    rules::run(true)?;
     step::run("cargo fmt --check", cargo("fmt").args(["--all", "--check"]))?;
     step::run(
         "cargo clippy",
