@@ -1,4 +1,4 @@
-//! The project's own commands. `cargo xtask test` runs every test.
+//! The project's own commands. `cargo xtask test` runs the tests.
 
 mod architecture;
 mod deny;
@@ -29,9 +29,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run every test, or one part of them; ends with the counts.
+    /// Run the tests, or one part of them; ends with the counts.
     Test {
-        /// The part to run; without it, all of them and the lints.
+        /// The part to run; without it, the lints and all parts but `kubernetes`.
         #[arg(value_enum)]
         part: Option<test::Part>,
         /// Run only tests whose name contains this.
