@@ -23,9 +23,11 @@
 //! ```
 
 mod agent;
+pub mod kube;
 pub mod lab;
 mod local;
 pub mod mount;
+pub mod oci;
 pub mod packages;
 pub mod peers;
 mod say;

@@ -1,5 +1,6 @@
 //! The pinned programs that the lab runs beside ours, built once and cached.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +10,8 @@ use sha2::{Digest, Sha256};
 
 use crate::{Step, say};
 
-const BUILD_FLAGS: [&str; 3] = ["-trimpath", "-ldflags", "-s -w"];
+const BUILD_FLAGS: [&str; 2] = ["-trimpath", "-ldflags"];
+const LINK_FLAGS: &str = "-s -w";
 
 /// Paths of the built programs.
 #[derive(Debug, Clone)]
@@ -43,6 +45,14 @@ impl Peers {
             coredns: coredns.join("coredns"),
         })
     }
+}
+
+/// Kubernetes for a node, in one binary that does what its name says: `kube-apiserver`,
+/// `kube-controller-manager`, `kube-scheduler`, `kubelet`, `kube-proxy`, `kubectl`. Built as
+/// [`Peers::ensure`] does; cold, that takes five to ten minutes.
+pub fn ensure_kubernetes() -> Result<PathBuf> {
+    let dir = module(&cache_dir()?, "kubernetes", &go_version("go")?)?;
+    Ok(dir.join("kubernetes"))
 }
 
 /// Where built things are kept between runs, outside the checkout.
@@ -132,10 +142,14 @@ fn key(source: &Path, go: &str) -> Result<String> {
         let path = source.join(file);
         hash.update(std::fs::read(&path).with_context(|| format!("read {}", path.display()))?);
     }
+    for file in go_files(source)? {
+        hash.update(std::fs::read(&file).with_context(|| format!("read {}", file.display()))?);
+    }
     hash.update(go);
     for flag in BUILD_FLAGS {
         hash.update(flag);
     }
+    hash.update(link_flags(source)?);
     let digest = hash.finalize();
     Ok(digest
         .iter()
@@ -144,9 +158,53 @@ fn key(source: &Path, go: &str) -> Result<String> {
         .collect())
 }
 
+/// The programs of our own in a module: none where all tools are others'.
+fn go_files(source: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(source).with_context(|| format!("read {}", source.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "go") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The linker's flags: Kubernetes is told the version that go.mod pins, for without it its
+/// parts call themselves v0.0.0, and refuse each other.
+fn link_flags(source: &Path) -> Result<String> {
+    let pins = std::fs::read_to_string(source.join("go.mod")).context("read go.mod")?;
+    let mut flags = LINK_FLAGS.to_owned();
+    let pinned = pins
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
+    if let Some(version) = pinned {
+        let mut numbers = version.trim_start_matches('v').split('.');
+        let major = numbers.next().unwrap_or_default();
+        let minor = numbers
+            .next()
+            .context("the version of Kubernetes has no minor number")?;
+        for package in [
+            "k8s.io/component-base/version",
+            "k8s.io/client-go/pkg/version",
+        ] {
+            for (variable, value) in [
+                ("gitVersion", version),
+                ("gitMajor", major),
+                ("gitMinor", minor),
+            ] {
+                write!(flags, " -X {package}.{variable}={value}")?;
+            }
+        }
+    }
+    Ok(flags)
+}
+
 fn build(source: &Path, cache: &Path, name: &str, dir: &Path) -> Result<()> {
     let tools = run_go(source, &["list", "tool"])?;
     let tools: Vec<&str> = tools.lines().collect();
+    let link_flags = link_flags(source)?;
     let temp = tempfile::Builder::new()
         .prefix(&temp_prefix(name))
         .tempdir_in(cache)?;
@@ -157,7 +215,7 @@ fn build(source: &Path, cache: &Path, name: &str, dir: &Path) -> Result<()> {
         let target = target.to_str().context("the cache's path is not UTF-8")?;
         let mut args = vec!["build"];
         args.extend(BUILD_FLAGS);
-        args.extend(["-o", target, tool]);
+        args.extend([link_flags.as_str(), "-o", target, tool]);
         run_go(source, &args)?;
         step.done();
     }
@@ -208,7 +266,30 @@ mod tests {
         assert_eq!(first, key(dir.path(), "go1.26").unwrap());
         assert_ne!(first, key(dir.path(), "go1.27").unwrap());
         std::fs::write(dir.path().join("go.sum"), "c").unwrap();
-        assert_ne!(first, key(dir.path(), "go1.26").unwrap());
+        let second = key(dir.path(), "go1.26").unwrap();
+        assert_ne!(first, second);
+        std::fs::write(dir.path().join("main.go"), "package main").unwrap();
+        assert_ne!(second, key(dir.path(), "go1.26").unwrap());
+    }
+
+    #[test]
+    fn kubernetes_is_linked_with_the_version_that_its_go_mod_pins_and_others_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = |go_mod: &str| {
+            std::fs::write(dir.path().join("go.mod"), go_mod).unwrap();
+            link_flags(dir.path()).unwrap()
+        };
+        assert_eq!(flags("require example.test/x v1.2.3\n"), "-s -w");
+        let with =
+            flags("require (\n\tk8s.io/component-base v0.34.4\n\tk8s.io/kubernetes v1.34.4\n)\n");
+        assert!(
+            with.starts_with("-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4 "),
+            "{with}"
+        );
+        assert!(
+            with.contains("k8s.io/client-go/pkg/version.gitMinor=34"),
+            "{with}"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tsunaro_integration::lab::{
     Cmd, EGRESS_TARGET, GATEWAY_HOSTNAMES, HsNode, KeyOptions, LAN, LAN_HOST, LB_ADDRESS, LB_RANGE,
-    Lab, LabOptions, PingMonitor, Signal, Start, UPSTREAMS, Zone, remove_leftovers,
+    Lab, LabOptions, PingMonitor, Signal, Start, UPSTREAMS, Zone, remove_leftovers, traces,
 };
 use tsunaro_integration::peers::Peers;
 use tsunaro_integration::{say, wait_until};
@@ -132,40 +132,6 @@ fn two_labs_side_by_side_do_not_touch_each_other() -> Result<()> {
     );
     drop(two);
     one.peer().ping_once(LAN_HOST)
-}
-
-/// Everything on this machine that carries the run's id.
-fn traces(id: &str) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    for dir in ["/run/netns", "/run/tsunaro-lab"] {
-        for entry in std::fs::read_dir(dir)? {
-            let path = entry?.path();
-            if path.to_string_lossy().contains(id) {
-                found.push(path.display().to_string());
-            }
-        }
-    }
-    for entry in std::fs::read_dir("/proc")? {
-        let process = entry?.path();
-        let Ok(line) = std::fs::read(process.join("cmdline")) else {
-            continue;
-        };
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        // All that the lab starts has its node's directory as its own.
-        let cwd = std::fs::read_link(process.join("cwd")).unwrap_or_default();
-        let cwd = cwd.to_string_lossy();
-        if [line.as_str(), &cwd].iter().any(|text| text.contains(id)) {
-            found.push(format!("{} in {cwd}: {line}", process.display()));
-        }
-    }
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
-    found.extend(
-        mounts
-            .lines()
-            .filter(|line| line.contains(id))
-            .map(str::to_owned),
-    );
-    Ok(found)
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! The project's own commands. `cargo xtask test` runs every test.
+//! The project's own commands. `cargo xtask test` runs the tests.
 
 mod architecture;
 mod deny;
 mod fuzz;
 mod image;
+mod node;
 mod rules;
 mod step;
 mod test;
@@ -12,7 +13,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use tsunaro_integration::{packages, peers::Peers};
+use tsunaro_integration::packages;
+use tsunaro_integration::peers::{Peers, ensure_kubernetes};
 
 #[derive(Parser)]
 #[command(
@@ -27,9 +29,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run every test, or one part of them; ends with the counts.
+    /// Run the tests, or one part of them; ends with the counts.
     Test {
-        /// The part to run; without it, all of them and the lints.
+        /// The part to run; without it, the lints and all parts but `kubernetes`.
         #[arg(value_enum)]
         part: Option<test::Part>,
         /// Run only tests whose name contains this.
@@ -49,13 +51,15 @@ enum Command {
     Deny,
     /// Make the image as an OCI archive, without a container engine, and its SBOM.
     Image(image::ImageArgs),
+    /// A Kubernetes node on this machine, as the tests have it, for a person to play with.
+    Node(node::Node),
     /// Install what the tests need (Debian packages, as root) and build the pinned peers once.
     Setup,
 }
 
 fn main() -> ExitCode {
     match run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -63,17 +67,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<()> {
+fn run() -> Result<ExitCode> {
     match Cli::parse().command {
-        Command::Test { part, filter } => test::run(part, filter.as_deref()),
-        Command::Architecture => architecture::run(),
-        Command::Rules { check } => rules::run(check),
-        Command::Fuzz(options) => fuzz::run(&options),
-        Command::Deny => deny::run(),
-        Command::Image(args) => image::run(&args),
+        Command::Test { part, filter } => test::run(part, filter.as_deref())?,
+        Command::Architecture => architecture::run()?,
+        Command::Rules { check } => rules::run(check)?,
+        Command::Fuzz(options) => fuzz::run(&options)?,
+        Command::Deny => deny::run()?,
+        Command::Image(args) => image::run(&args)?,
+        Command::Node(node) => return node::run(node),
         Command::Setup => {
             packages::install()?;
-            Peers::ensure().map(drop)
+            Peers::ensure()?;
+            ensure_kubernetes()?;
         }
     }
+    Ok(ExitCode::SUCCESS)
 }

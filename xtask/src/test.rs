@@ -1,10 +1,11 @@
-//! `cargo xtask test`: every test, from cheap to real.
+//! `cargo xtask test`: the tests, from cheap to real.
 
 use std::process::Command;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use tsunaro_integration::{packages, peers::Peers};
+use tsunaro_integration::packages;
+use tsunaro_integration::peers::{Peers, ensure_kubernetes};
 
 use crate::step::{self, Counts};
 use crate::{architecture, rules};
@@ -18,6 +19,9 @@ pub(crate) enum Part {
     Dns,
     /// A real tailnet in network namespaces, and the clients of real life.
     Tailnet,
+    /// A real Kubernetes node in namespaces. Only when named: on a busy machine it takes
+    /// more minutes than all the others.
+    Kubernetes,
 }
 
 pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
@@ -37,6 +41,9 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     }
     if part != Some(Part::Unit) {
         Peers::ensure()?;
+        if part == Some(Part::Kubernetes) {
+            ensure_kubernetes()?;
+        }
         step::run(
             "build the agent",
             cargo("build").args(["-p", "tsunaro-agent"]),
@@ -47,14 +54,23 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         (Part::Tailnet, &["--lib", "--test", "lab"], "the lab itself"),
         (Part::Tailnet, &["--test", "tailnet"], "the real tailnet"),
         (Part::Tailnet, &["--test", "clients"], "real clients"),
+        (
+            Part::Kubernetes,
+            &["--test", "kubernetes"],
+            "the real Kubernetes node",
+        ),
     ] {
-        if all || part == Some(each) {
+        let named = part == Some(each);
+        if named || (all && each != Part::Kubernetes) {
             let mut command = cargo("test");
             command
                 .args(["-p", "tsunaro-integration"])
                 .args(tests)
                 .args(filter);
-            command.args(["--", "--nocapture", "--test-threads=3"]);
+            // A starting node keeps two cores busy.
+            let threads = if each == Part::Kubernetes { 1 } else { 3 };
+            command.args(["--", "--nocapture"]);
+            command.arg(format!("--test-threads={threads}"));
             run_some(what, &mut command, filter, &mut counts)?;
         }
     }

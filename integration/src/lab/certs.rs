@@ -77,7 +77,8 @@ impl Certs {
     }
 }
 
-fn openssl(dir: &Path, args: &[&str]) -> Result<()> {
+/// Runs openssl in a directory.
+pub(crate) fn openssl(dir: &Path, args: &[&str]) -> Result<()> {
     let output = Command::new("openssl")
         .args(args)
         .current_dir(dir)

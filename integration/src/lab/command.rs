@@ -10,12 +10,12 @@ pub const UNPRIVILEGED_UID: u32 = 65534;
 /// A program with its arguments, and how to run it.
 #[derive(Debug, Clone)]
 pub struct Cmd {
-    pub(super) program: PathBuf,
-    pub(super) args: Vec<OsString>,
-    pub(super) env: Vec<(OsString, OsString)>,
-    pub(super) name: Option<String>,
-    pub(super) unprivileged: bool,
-    pub(super) timeout: Duration,
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) name: Option<String>,
+    pub(crate) unprivileged: bool,
+    pub(crate) timeout: Duration,
 }
 
 impl Cmd {
@@ -75,7 +75,7 @@ impl Cmd {
         self
     }
 
-    pub(super) fn log_name(&self) -> String {
+    pub(crate) fn log_name(&self) -> String {
         self.name.clone().unwrap_or_else(|| {
             self.program.file_name().map_or_else(
                 || "command".into(),
@@ -84,7 +84,7 @@ impl Cmd {
         })
     }
 
-    pub(super) fn display(&self) -> String {
+    pub(crate) fn display(&self) -> String {
         let mut text = self.program.display().to_string();
         for arg in &self.args {
             text.push(' ');

@@ -1,20 +1,23 @@
 //! The lab: namespaces, a control server, gateways, a peer, a LAN host, upstream resolvers.
 
 mod ask;
-mod certs;
+pub(crate) mod certs;
+pub(crate) mod cgroups;
 mod command;
 mod headscale;
+pub(crate) mod launch;
 mod localapi;
 mod node;
 mod ping;
 mod process;
 mod rest;
-mod run;
+pub(crate) mod run;
 pub(crate) mod spawner;
-mod start;
+pub(crate) mod start;
 mod tailnet_node;
+mod traces;
 mod upstream;
-mod wires;
+pub(crate) mod wires;
 
 pub use certs::CONTROL_NAME;
 pub use command::{Cmd, UNPRIVILEGED_UID};
@@ -27,6 +30,7 @@ pub use rest::{HsNode, KeyOptions, Rest};
 pub use run::remove_leftovers;
 pub use start::{GATEWAY_HOSTNAMES, Lab, LabOptions, PEER_HOSTNAME, Start};
 pub use tailnet_node::TailnetNode;
+pub use traces::traces;
 pub use upstream::{Upstream, Zone};
 pub use wires::{
     CONTROL, EGRESS_RANGE, EGRESS_TARGET, GATEWAYS_INTERNET, GATEWAYS_LAN, LAN, LAN_HOST,

@@ -2,15 +2,13 @@
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use super::command::{Cmd, UNPRIVILEGED_UID};
+use super::launch;
 use super::process::{Output, Process};
-use super::spawner;
-use crate::Wait;
 
 /// Runs in the new mount namespace, before the program replaces it: the Pod
 /// view of the files, and /sys of this network namespace.
@@ -34,7 +32,7 @@ pub struct Node {
 
 impl Node {
     /// Lays the node's directory; the namespace exists already.
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &'static str,
         namespace: String,
         run_dir: &Path,
@@ -52,6 +50,15 @@ impl Node {
         node.write("hosts", hosts)?;
         node.write("resolv.conf", resolv_conf)?;
         Ok(node)
+    }
+
+    /// A node that another process has laid.
+    pub(crate) fn found(name: &'static str, namespace: &str, dir: &Path) -> Self {
+        Self {
+            name,
+            namespace: namespace.to_owned(),
+            dir: dir.to_owned(),
+        }
     }
 
     /// The node's name in the lab: `gw1`, `peer`, …
@@ -84,51 +91,14 @@ impl Node {
     pub fn spawn(&self, cmd: impl Into<Cmd>) -> Result<Process> {
         let cmd = cmd.into();
         let name = cmd.log_name();
-        let path = self.dir.join(format!("{name}.log"));
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .with_context(|| format!("open {}", path.display()))?;
-        let log_start = log.metadata()?.len();
-        let mut command = self.command(&cmd)?;
-        command.stdout(log.try_clone()?).stderr(log);
-        let child = spawner::spawn(command)?;
-        Ok(Process::new(
-            format!("{name} on {}", self.name),
-            child,
-            path,
-            log_start,
-        ))
+        let log = self.dir.join(format!("{name}.log"));
+        launch::spawn_logged(self.command(&cmd)?, format!("{name} on {}", self.name), log)
     }
 
     /// Runs a short command here to its end; kills it at its timeout.
     pub fn run(&self, cmd: impl Into<Cmd>) -> Result<Output> {
         let cmd = cmd.into();
-        // Files, not pipes: nothing has to read them while the command runs.
-        let stdout = tempfile::NamedTempFile::new()?;
-        let stderr = tempfile::NamedTempFile::new()?;
-        let mut command = self.command(&cmd)?;
-        command.stdout(stdout.reopen()?).stderr(stderr.reopen()?);
-        let process = Process::new(
-            format!("`{}` on {}", cmd.display(), self.name),
-            spawner::spawn(command)?,
-            stderr.path().to_owned(),
-            0,
-        );
-        let status = Wait::new(format!("the end of {}", process.name()), cmd.timeout)
-            .every(Duration::from_millis(3))
-            .logs([stdout.path().to_owned(), stderr.path().to_owned()])
-            .until(|| process.try_wait())?;
-        let read = |path: &Path| -> Result<String> {
-            Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
-        };
-        Ok(Output {
-            status,
-            stdout: read(stdout.path())?,
-            stderr: read(stderr.path())?,
-            command: cmd.display(),
-        })
+        launch::run_to_end(self.command(&cmd)?, cmd.display(), self.name, cmd.timeout)
     }
 
     /// Runs a shell script here; its standard output, or an error with all it said.
@@ -182,23 +152,7 @@ impl Node {
             command.args(["--", "setpriv", "--pdeathsig", "KILL", "--"]);
         }
         command.arg(program).args(&cmd.args);
-        command
-            .env_clear()
-            .env(
-                "PATH",
-                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            )
-            .env("HOME", &self.dir)
-            .env("LANG", "C.UTF-8");
-        for name in ["RUST_LOG", "RUST_BACKTRACE", "LLVM_PROFILE_FILE"] {
-            if let Some(value) = std::env::var_os(name) {
-                command.env(name, value);
-            }
-        }
-        command.envs(cmd.env.iter().map(|(name, value)| (name, value)));
-        command.current_dir(&self.dir).stdin(Stdio::null());
-        // A group of its own, so that what it forks can be killed with it.
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        launch::settle(&mut command, cmd, &self.dir);
         Ok(command)
     }
 }

@@ -147,7 +147,7 @@ pub struct Output {
     pub stdout: String,
     /// Standard error.
     pub stderr: String,
-    pub(super) command: String,
+    pub(crate) command: String,
 }
 
 impl Output {

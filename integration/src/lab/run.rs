@@ -12,17 +12,18 @@ use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use sha2::{Digest, Sha256};
 
+use super::cgroups;
 use crate::wait::tails;
 use crate::{Wait, say};
 
-const ROOT: &str = "/run/tsunaro-lab";
-const NETNS: &str = "/run/netns";
-const PREFIX: &str = "tsl-";
+pub(super) const ROOT: &str = "/run/tsunaro-lab";
+pub(super) const NETNS: &str = "/run/netns";
+pub(super) const PREFIX: &str = "tsl-";
 
-/// One run: `/run/tsunaro-lab/<id>` and the namespaces `tsl-<id>-*`.
+/// One run: `/run/tsunaro-lab/<id>`, the namespaces `tsl-<id>-*` and the cgroups `tsl-<id>`.
 /// Alive while its `lock` file is locked, which the kernel ends with the process.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(crate) struct Run {
     id: String,
     dir: PathBuf,
     _lock: File,
@@ -30,7 +31,7 @@ pub(super) struct Run {
 
 impl Run {
     /// Clears dead runs away, then begins a new one.
-    pub(super) fn begin() -> Result<Self> {
+    pub(crate) fn begin() -> Result<Self> {
         let guard = root_lock()?;
         remove_dead_runs()?;
         let id = new_id()?;
@@ -50,16 +51,16 @@ impl Run {
         })
     }
 
-    pub(super) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    pub(super) fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// The namespace's name for a node.
-    pub(super) fn namespace(&self, node: &str) -> String {
+    pub(crate) fn namespace(&self, node: &str) -> String {
         format!("{PREFIX}{}-{node}", self.id)
     }
 }
@@ -144,6 +145,21 @@ fn remove_dead_runs() -> Result<Vec<String>> {
     Ok(dead)
 }
 
+/// The directories of the runs that live.
+pub(crate) fn alive() -> Result<Vec<PathBuf>> {
+    let _guard = root_lock()?;
+    let mut alive = Vec::new();
+    for entry in std::fs::read_dir(ROOT)? {
+        let path = entry?.path();
+        if path.is_dir() && is_alive(&path) {
+            alive.push(path);
+        }
+    }
+    Ok(alive)
+}
+
+/// Whether a process holds the run's lock. Looking takes that lock for a moment:
+/// hence only under the root lock.
 fn is_alive(dir: &Path) -> bool {
     // No lock file: it died before it took the lock, for the root lock is ours.
     match File::open(dir.join("lock")) {
@@ -207,6 +223,7 @@ fn remove(id: &str) -> Result<()> {
         }
         Ok(Some(()))
     })?;
+    cgroups::remove(&cgroups::name(id))?;
     for name in namespaces {
         let output = Command::new("ip")
             .args(["netns", "delete", &name])

@@ -171,6 +171,10 @@ impl Lab {
         self.run.dir()
     }
 
+    pub(crate) fn run(&self) -> &Run {
+        &self.run
+    }
+
     /// The pinned programs.
     #[must_use]
     pub fn peers(&self) -> &Peers {
@@ -223,7 +227,8 @@ impl Lab {
     }
 }
 
-fn check_machine() -> Result<()> {
+/// Whether this machine can hold a lab; else one line with what is missing.
+pub(crate) fn check_machine() -> Result<()> {
     let tun = Path::new("/dev/net/tun").exists();
     check(nix::unistd::geteuid().is_root(), &packages::missing(), tun)
 }

@@ -37,6 +37,16 @@ pub const EGRESS_TARGET: &str = "10.0.10.20";
 /// once, so that probes of the real internet fail fast instead of timing out.
 const ROUTER: &str = "203.0.113.1";
 
+/// A namespace that a lab's bridges are plugged into: where it is on each.
+#[derive(Debug, Clone)]
+pub(crate) struct Guest {
+    pub(crate) namespace: String,
+    /// Names the bridges' ports; at most ten letters.
+    pub(crate) name: String,
+    pub(crate) internet: String,
+    pub(crate) lan: String,
+}
+
 /// The namespaces' nodes; `wire` holds the bridges.
 pub(super) const NODES: [&str; 6] = ["control", "gw1", "gw2", "peer", "lan", "upstream"];
 const WIRE: &str = "wire";
@@ -111,9 +121,50 @@ pub(super) fn lay(run: &Run) -> Result<()> {
     Ok(())
 }
 
+/// Plugs a namespace into the bridges, as the gateways are: eth0 on the
+/// "internet", eth1 on the LAN, with routes to the upstream resolvers and to
+/// the egress range. Without a lab, bridges of its own stand in for them.
+pub(crate) fn attach(lab: Option<&Run>, guest: &Guest) -> Result<()> {
+    let mut batch = String::from("link set lo up\n");
+    if let Some(run) = lab {
+        let mut wire = String::new();
+        plug_namespace(&mut wire, &guest.name, &guest.namespace, "eth0", "internet")?;
+        plug_namespace(&mut wire, &guest.name, &guest.namespace, "eth1", "lan")?;
+        ip(Some(&run.namespace(WIRE)), &wire)?;
+    } else {
+        batch.push_str("link add eth0 type bridge\nlink add eth1 type bridge\n");
+    }
+    for (interface, address) in [("eth0", &guest.internet), ("eth1", &guest.lan)] {
+        writeln!(
+            batch,
+            "address add {address}/24 dev {interface}\nlink set {interface} up"
+        )?;
+    }
+    writeln!(batch, "route add default via {ROUTER}")?;
+    for upstream in UPSTREAMS {
+        writeln!(batch, "route add {upstream} via {UPSTREAM_LAN}")?;
+    }
+    writeln!(batch, "route add {EGRESS_RANGE} via {LAN_HOST}")?;
+    ip(Some(&guest.namespace), &batch)
+}
+
+/// Makes a network namespace.
+pub(crate) fn add_namespace(namespace: &str) -> Result<()> {
+    ip(None, &format!("netns add {namespace}\n"))
+}
+
 fn plug(run: &Run, wire: &mut String, node: &str, interface: &str, bridge: &str) -> Result<()> {
-    let port = format!("{node}-{interface}");
-    let namespace = run.namespace(node);
+    plug_namespace(wire, node, &run.namespace(node), interface, bridge)
+}
+
+fn plug_namespace(
+    wire: &mut String,
+    name: &str,
+    namespace: &str,
+    interface: &str,
+    bridge: &str,
+) -> Result<()> {
+    let port = format!("{name}-{interface}");
     writeln!(
         wire,
         "link add {port} type veth peer name {interface} netns {namespace}\n\
