@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tsunaro-netlink", &["tsunaro-model"]),
     ("tsunaro-localapi", &["tsunaro-model"]),
     ("tsunaro-agent", &["tsunaro-model", "tsunaro-dns", "tsunaro-netlink", "tsunaro-localapi"]),
+    ("tsunaro-controller", &["tsunaro-model"]),
     ("tsunaro-integration", &[]),
     ("xtask", &["tsunaro-integration"]),
 ];
