@@ -21,9 +21,7 @@ mod tls;
 mod transport;
 mod wire;
 
-pub use answers::{
-    ListedKey, MintRequest, MintedKey, Node, NodeList, Policy, ServerVersion,
-};
+pub use answers::{ListedKey, MintRequest, MintedKey, Node, NodeList, Policy, ServerVersion};
 pub use cache::{ListNodes, NodeCache};
 pub use client::{Headscale, Limits};
 pub use error::{At, Error, Phase};

@@ -9,9 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::answers::{
-    ListedKey, MintRequest, MintedKey, Node, NodeList, Policy, ServerVersion,
-};
+use super::answers::{ListedKey, MintRequest, MintedKey, Node, NodeList, Policy, ServerVersion};
 use super::endpoint::Endpoint;
 use super::error::{Error, Phase};
 use super::expiry::Expiry;
@@ -135,8 +133,10 @@ impl Headscale {
             acl_tags: tags.iter().map(String::as_str).collect(),
         };
         let MintReply { pre_auth_key } = self.send(Endpoint::MintKey, &body).await?;
-        let minted = MintedKey::from_reply(pre_auth_key)
-            .ok_or_else(|| self.transport.decode_error(Endpoint::MintKey, "the key is empty"))?;
+        let minted = MintedKey::from_reply(pre_auth_key).ok_or_else(|| {
+            self.transport
+                .decode_error(Endpoint::MintKey, "the key is empty")
+        })?;
         debug!(id = %minted.id, "minted a pre-auth key");
         Ok(minted)
     }
@@ -179,14 +179,18 @@ impl Headscale {
     pub async fn disable_expiry(&self, id: NodeId) -> Result<(), Error> {
         let endpoint = Endpoint::DisableExpiry(id);
         let version = self.version().await?;
-        if version.numbers().is_some_and(|numbers| numbers < DISABLE_EXPIRY_SINCE) {
+        if version
+            .numbers()
+            .is_some_and(|numbers| numbers < DISABLE_EXPIRY_SINCE)
+        {
             return Err(Error::Unsupported {
                 at: self.transport.at(endpoint),
                 version: version.text,
                 needs: "0.29",
             });
         }
-        let OneNodeReply { node } = decode(self, endpoint, &self.call(endpoint, Bytes::new()).await?)?;
+        let OneNodeReply { node } =
+            decode(self, endpoint, &self.call(endpoint, Bytes::new()).await?)?;
         match Node::from(node).expiry {
             Expiry::Never => Ok(()),
             Expiry::At(at) => Err(self
@@ -276,7 +280,11 @@ impl Headscale {
                 connect: connect.min(left),
                 answer: answer.min(left),
             };
-            let error = match self.transport.exchange(endpoint, body.clone(), limits).await {
+            let error = match self
+                .transport
+                .exchange(endpoint, body.clone(), limits)
+                .await
+            {
                 Ok(body) => return Ok(body),
                 Err(error) => error,
             };
@@ -300,6 +308,9 @@ fn decode<T: DeserializeOwned>(
     endpoint: Endpoint,
     body: &[u8],
 ) -> Result<T, Error> {
-    serde_json::from_slice(body)
-        .map_err(|error| headscale.transport.decode_error(endpoint, &error.to_string()))
+    serde_json::from_slice(body).map_err(|error| {
+        headscale
+            .transport
+            .decode_error(endpoint, &error.to_string())
+    })
 }

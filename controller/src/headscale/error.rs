@@ -183,7 +183,10 @@ impl Error {
             Self::Unavailable { phase, .. } | Self::Timeout { phase, .. } => {
                 *phase == Phase::Answering
             }
-            Self::Decode { .. } | Self::TooLarge { what: "the answer", .. } => true,
+            Self::Decode { .. }
+            | Self::TooLarge {
+                what: "the answer", ..
+            } => true,
             // A panic of the handler is a 500 too, and may come after the work.
             Self::Internal { .. } => true,
             _ => false,

@@ -94,7 +94,10 @@ pub(super) fn refusal(
             Some(message) if endpoint.object().is_some() && message != UNKNOWN_PATH => {
                 Error::NotFound { at, message: text }
             }
-            _ => Error::NotHeadscale { at, detail: described },
+            _ => Error::NotHeadscale {
+                at,
+                detail: described,
+            },
         },
         409 => Error::Conflict { at, message: text },
         400 | 422 | 500 if said.is_some() => by_words(at, endpoint, number, text),
@@ -105,8 +108,14 @@ pub(super) fn refusal(
             cause: described,
             retry_after: None,
         },
-        500.. => Error::Internal { at, message: described },
-        _ => Error::NotHeadscale { at, detail: described },
+        500.. => Error::Internal {
+            at,
+            message: described,
+        },
+        _ => Error::NotHeadscale {
+            at,
+            detail: described,
+        },
     }
 }
 
@@ -122,7 +131,11 @@ fn by_words(at: At, endpoint: Endpoint, status: u16, message: String) -> Error {
         return Error::InvalidTag { at, message };
     }
     if status != 500 || BAD_REQUEST.iter().any(|start| message.starts_with(start)) {
-        return Error::Rejected { at, status, message };
+        return Error::Rejected {
+            at,
+            status,
+            message,
+        };
     }
     if says(&CONFLICT) {
         return Error::Conflict { at, message };
@@ -140,7 +153,13 @@ fn by_words(at: At, endpoint: Endpoint, status: u16, message: String) -> Error {
 
 /// `Retry-After` in seconds (RFC 9110, section 10.2.3); its form as a date is left out.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    let seconds = headers
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
     Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER))
 }
 

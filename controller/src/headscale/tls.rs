@@ -59,12 +59,11 @@ impl Trust {
 
     fn of(roots: RootCertStore) -> Result<Self, InvalidCaBundle> {
         let authorities = roots.len();
-        let mut config =
-            ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-                .with_safe_default_protocol_versions()
-                .map_err(|error| InvalidCaBundle::Library(error.to_string()))?
-                .with_root_certificates(roots)
-                .with_no_client_auth();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| InvalidCaBundle::Library(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
             config: Arc::new(config),

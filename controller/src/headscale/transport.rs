@@ -71,7 +71,12 @@ impl Transport {
             });
         }
         let stream = self
-            .in_time(endpoint, Phase::Connecting, limits.connect, self.connect(endpoint))
+            .in_time(
+                endpoint,
+                Phase::Connecting,
+                limits.connect,
+                self.connect(endpoint),
+            )
             .await?;
         let asking = self.ask(endpoint, stream, body);
         self.in_time(endpoint, Phase::Answering, limits.answer, asking)
@@ -239,7 +244,11 @@ fn is_json(headers: &HeaderMap) -> bool {
     headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
-        .is_some_and(|kind| kind.split(';').next().is_some_and(|kind| kind.trim().ends_with("json")))
+        .is_some_and(|kind| {
+            kind.split(';')
+                .next()
+                .is_some_and(|kind| kind.trim().ends_with("json"))
+        })
 }
 
 /// Why a body is not there.

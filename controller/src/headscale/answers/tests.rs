@@ -33,7 +33,10 @@ fn a_listed_node_is_read_whole() {
     assert_eq!(node.addresses.len(), 2);
     assert_eq!(node.expiry, Expiry::Never);
     assert_eq!(node.key, Some("3".parse().unwrap()));
-    assert_eq!(node.last_seen, Some("2026-12-02T00:00:00.5Z".parse().unwrap()));
+    assert_eq!(
+        node.last_seen,
+        Some("2026-12-02T00:00:00.5Z".parse().unwrap())
+    );
     assert!(node.online && node.tags.contains("tag:fabric"));
     assert_eq!(node.advertised, set(&["192.0.2.0/24"]));
     assert_eq!(node.approved, set(&["192.0.2.0/24", "198.51.100.0/24"]));
@@ -53,11 +56,19 @@ fn nonsense_that_a_node_advertises_is_put_aside() {
 #[test]
 fn nodes_are_found_by_id_and_by_the_name_they_gave() {
     let nodes = nodes();
-    let ids = |name| nodes.with_hostname(name).map(|node| node.id.to_string()).collect::<Vec<_>>();
+    let ids = |name| {
+        nodes
+            .with_hostname(name)
+            .map(|node| node.id.to_string())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(ids("gw-a"), ["2", "18446744073709551615"]);
     assert_eq!(ids("gw-a-1"), [""; 0]);
     assert!(nodes.get("9".parse().unwrap()).is_none());
-    assert_eq!((nodes.len(), nodes.is_empty(), nodes.iter().count()), (3, false, 3));
+    assert_eq!(
+        (nodes.len(), nodes.is_empty(), nodes.iter().count()),
+        (3, false, 3)
+    );
     assert!(NodeList::default().is_empty());
 }
 
@@ -69,13 +80,22 @@ fn a_listed_key_is_usable_until_it_is_used_or_expired() {
       {"id":"3","used":true,"reusable":true,"expiration":null,"aclTags":[]},
       {"id":"4","used":false,"reusable":false,"expiration":"0001-01-01T00:00:00Z","aclTags":[]}]}"#;
     let reply: KeysReply = serde_json::from_str(json).unwrap();
-    let keys: Vec<ListedKey> = reply.pre_auth_keys.into_iter().map(ListedKey::from).collect();
+    let keys: Vec<ListedKey> = reply
+        .pre_auth_keys
+        .into_iter()
+        .map(ListedKey::from)
+        .collect();
     let usable = |now: &str| {
         let now = now.parse().unwrap();
-        keys.iter().map(|key| key.is_usable(now)).collect::<Vec<_>>()
+        keys.iter()
+            .map(|key| key.is_usable(now))
+            .collect::<Vec<_>>()
     };
     assert_eq!(usable("2026-12-02T00:00:00Z"), [true, false, true, false]);
-    assert_eq!(usable("2026-12-02T00:00:00.123456789Z"), [false, false, true, false]);
+    assert_eq!(
+        usable("2026-12-02T00:00:00.123456789Z"),
+        [false, false, true, false]
+    );
 }
 
 #[test]

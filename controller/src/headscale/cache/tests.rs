@@ -63,7 +63,11 @@ async fn many_who_ask_at_once_share_one_call_and_one_list() {
     let lists = futures::future::join_all((0..100).map(|_| cache.nodes())).await;
     assert_eq!(calls(&cache), 1);
     let first = lists[0].as_ref().unwrap();
-    assert!(lists.iter().all(|list| Arc::ptr_eq(list.as_ref().unwrap(), first)));
+    assert!(
+        lists
+            .iter()
+            .all(|list| Arc::ptr_eq(list.as_ref().unwrap(), first))
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,8 +7,14 @@ fn at(text: &str) -> Timestamp {
 #[test]
 fn a_node_with_no_expiry_or_gos_zero_time_never_expires() {
     assert_eq!(Expiry::of_node(None), Expiry::Never);
-    assert_eq!(Expiry::of_node(Some(at("0001-01-01T00:00:00Z"))), Expiry::Never);
-    assert_eq!(Expiry::of_node(Some(at("0001-12-31T23:59:59Z"))), Expiry::Never);
+    assert_eq!(
+        Expiry::of_node(Some(at("0001-01-01T00:00:00Z"))),
+        Expiry::Never
+    );
+    assert_eq!(
+        Expiry::of_node(Some(at("0001-12-31T23:59:59Z"))),
+        Expiry::Never
+    );
     let year_two = at("0002-01-01T00:00:00Z");
     assert_eq!(Expiry::of_node(Some(year_two)), Expiry::At(year_two));
     assert!(!Expiry::Never.is_over(Timestamp::MAX));

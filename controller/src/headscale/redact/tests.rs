@@ -8,8 +8,14 @@ fn keys_of_known_shape_and_control_characters_are_removed() {
         assert_eq!(clean(text, ""), expected);
     }
     check("no key here", "no key here");
-    check("bad \"hskey-auth-01_ab-CD\", sorry", "bad \"[redacted]\", sorry");
-    check("Bearer hskey-api-x-y tskey-z", "Bearer [redacted] [redacted]");
+    check(
+        "bad \"hskey-auth-01_ab-CD\", sorry",
+        "bad \"[redacted]\", sorry",
+    );
+    check(
+        "Bearer hskey-api-x-y tskey-z",
+        "Bearer [redacted] [redacted]",
+    );
     check("privkey:00ff", "[redacted]");
     check(" two\nlines\u{1b}[31m ", "two lines [31m");
 }

@@ -49,22 +49,59 @@ fn only_what_may_be_done_twice_is_asked_again_after_it_may_have_arrived() {
         Endpoint::Policy,
         Endpoint::SetPolicy,
     ];
-    for (endpoint, again) in idempotent.map(|endpoint| (endpoint, true)).into_iter().chain([(Endpoint::MintKey, false)]) {
+    for (endpoint, again) in idempotent
+        .map(|endpoint| (endpoint, true))
+        .into_iter()
+        .chain([(Endpoint::MintKey, false)])
+    {
         check(endpoint, &unavailable(Phase::Answering, None), again);
         check(endpoint, &timeout(Phase::Answering), again);
         check(endpoint, &unavailable(Phase::Connecting, None), true);
         check(endpoint, &timeout(Phase::Connecting), true);
-        check(endpoint, &Error::Internal { at: at(), message: String::new() }, false);
-        check(endpoint, &Error::Unauthorized { at: at(), status: 401 }, false);
-        check(endpoint, &Error::Decode { at: at(), detail: String::new() }, false);
-        check(endpoint, &Error::NotFound { at: at(), message: String::new() }, false);
+        check(
+            endpoint,
+            &Error::Internal {
+                at: at(),
+                message: String::new(),
+            },
+            false,
+        );
+        check(
+            endpoint,
+            &Error::Unauthorized {
+                at: at(),
+                status: 401,
+            },
+            false,
+        );
+        check(
+            endpoint,
+            &Error::Decode {
+                at: at(),
+                detail: String::new(),
+            },
+            false,
+        );
+        check(
+            endpoint,
+            &Error::NotFound {
+                at: at(),
+                message: String::new(),
+            },
+            false,
+        );
     }
 }
 
 #[test]
 fn the_pause_is_the_servers_if_that_is_longer_and_must_fit_into_the_calls_time() {
     let pause = |retry_after, pause, left| {
-        next_pause(Endpoint::Nodes, &unavailable(Phase::Answering, retry_after), pause, left)
+        next_pause(
+            Endpoint::Nodes,
+            &unavailable(Phase::Answering, retry_after),
+            pause,
+            left,
+        )
     };
     assert_eq!(pause(None, Some(SECOND), MINUTE), Some(SECOND));
     assert_eq!(pause(Some(5), Some(SECOND), MINUTE), Some(5 * SECOND));
@@ -81,6 +118,9 @@ fn there_is_one_pause_less_than_tries_and_each_is_bounded() {
     let pauses: Vec<Duration> = pauses(20).collect();
     assert_eq!(pauses.len(), 19);
     for pause in pauses {
-        assert!((FIRST_PAUSE..=2 * LONGEST_PAUSE).contains(&pause), "{pause:?}");
+        assert!(
+            (FIRST_PAUSE..=2 * LONGEST_PAUSE).contains(&pause),
+            "{pause:?}"
+        );
     }
 }

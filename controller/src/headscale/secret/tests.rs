@@ -31,7 +31,10 @@ fn a_key_knows_how_headscale_lists_it() {
     fn check(key: &str, expected: Option<&str>) {
         assert_eq!(ApiKey::parse(key).unwrap().listed_as().as_deref(), expected);
     }
-    check("hskey-api-abc_EF-012345-secret", Some("hskey-api-abc_EF-01234-***"));
+    check(
+        "hskey-api-abc_EF-012345-secret",
+        Some("hskey-api-abc_EF-01234-***"),
+    );
     check("hskey-api-short", None);
     check("1234567.secret", Some("1234567***"));
     check("123.secret", None);

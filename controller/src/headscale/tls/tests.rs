@@ -2,7 +2,11 @@ use super::*;
 
 #[test]
 fn a_bundle_without_a_certificate_is_refused() {
-    for pem in [&b""[..], b"not PEM", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"] {
+    for pem in [
+        &b""[..],
+        b"not PEM",
+        b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+    ] {
         assert_eq!(Trust::only(pem).unwrap_err(), InvalidCaBundle::Empty);
     }
 }
@@ -16,7 +20,10 @@ fn a_broken_certificate_is_named_by_its_number() {
         "{error:?}"
     );
     let error = Trust::only(b"-----BEGIN CERTIFICATE-----\nAAAA\n").unwrap_err();
-    assert!(matches!(error, InvalidCaBundle::Certificate { number: 1, .. }), "{error:?}");
+    assert!(
+        matches!(error, InvalidCaBundle::Certificate { number: 1, .. }),
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -35,5 +42,8 @@ fn a_failed_handshake_is_about_the_certificate_the_protocol_or_the_connection() 
     check(&tls(unknown.into()), HandshakeFailure::Untrusted);
     let garbage = rustls::InvalidMessage::InvalidContentType;
     check(&tls(garbage.into()), HandshakeFailure::NotTls);
-    check(&io::ErrorKind::ConnectionReset.into(), HandshakeFailure::Broken);
+    check(
+        &io::ErrorKind::ConnectionReset.into(),
+        HandshakeFailure::Broken,
+    );
 }

@@ -18,12 +18,22 @@ fn a_node_without_a_field_that_would_be_mistaken_is_an_error_that_names_it() {
     });
     assert!(serde_json::from_value::<NodeReply>(whole.clone()).is_ok());
     for field in [
-        "id", "name", "givenName", "ipAddresses", "online", "tags", "availableRoutes",
-        "approvedRoutes", "subnetRoutes",
+        "id",
+        "name",
+        "givenName",
+        "ipAddresses",
+        "online",
+        "tags",
+        "availableRoutes",
+        "approvedRoutes",
+        "subnetRoutes",
     ] {
         let mut without = whole.clone();
         without.as_object_mut().unwrap().remove(field);
-        let error = serde_json::from_value::<NodeReply>(without).err().unwrap().to_string();
+        let error = serde_json::from_value::<NodeReply>(without)
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.contains(field), "{field}: {error}");
     }
 }
