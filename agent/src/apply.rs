@@ -11,9 +11,15 @@ use crate::event::Event;
 ///
 /// # Errors
 /// When the main loop is gone.
-pub(crate) async fn run(api: LocalApi, mut actions: mpsc::Receiver<Action>, events: mpsc::Sender<Event>) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    api: LocalApi,
+    mut actions: mpsc::Receiver<Action>,
+    events: mpsc::Sender<Event>,
+) -> anyhow::Result<()> {
     while let Some(action) = actions.recv().await {
-        let result = apply(&api, &action).await.map_err(|error| error.to_string());
+        let result = apply(&api, &action)
+            .await
+            .map_err(|error| error.to_string());
         events.send(Event::Applied { action, result }).await?;
     }
     anyhow::bail!("the main loop is gone")
@@ -22,9 +28,13 @@ pub(crate) async fn run(api: LocalApi, mut actions: mpsc::Receiver<Action>, even
 async fn apply(api: &LocalApi, action: &Action) -> Result<Option<Prefs>, Error> {
     match action {
         Action::SetRoutes(routes) => {
-            let change = PrefsChange { advertise_routes: Some(routes.clone()), ..PrefsChange::default() };
+            let change = PrefsChange {
+                advertise_routes: Some(routes.clone()),
+                ..PrefsChange::default()
+            };
             api.change_prefs(&change).await.map(Some)
         }
+        Action::MendPrefs(change) => api.change_prefs(change).await.map(Some),
         Action::LogIn(key) => {
             api.start(key).await?;
             api.login_interactive().await?;

@@ -22,8 +22,10 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Check a config file and its hosts file. Exit code 0: valid, 1: findings, 2: wrong usage.
     Check(FileArgs),
-    /// Say which source answers a query, and why.
+    /// Say which source answers a query, and why; `explain route PREFIX` says how far a prefix got.
     Explain(ExplainArgs),
+    /// Show the report of a running agent.
+    Status(StatusArgs),
 }
 
 /// Which files to read.
@@ -46,14 +48,24 @@ pub(crate) struct RunArgs {
     pub(crate) files: FileArgs,
     /// Where to serve DNS over UDP and TCP; repeatable. Default: listen.dns of the config, else
     /// [::]:53, or 0.0.0.0:53 on hosts without IPv6.
-    #[arg(long, env = "TSUNARO_DNS_LISTEN", value_name = "ADDRESS:PORT", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "TSUNARO_DNS_LISTEN",
+        value_name = "ADDRESS:PORT",
+        value_delimiter = ','
+    )]
     pub(crate) dns_listen: Vec<SocketAddr>,
     /// Where to serve probes, status and metrics. Default: listen.http of the config, else port
     /// 9181 on the same address.
     #[arg(long, env = "TSUNARO_HTTP_LISTEN", value_name = "ADDRESS:PORT")]
     pub(crate) http_listen: Option<SocketAddr>,
     /// tailscaled's LocalAPI socket.
-    #[arg(long, env = "TSUNARO_TAILSCALED_SOCKET", value_name = "FILE", default_value = "/run/tailscale/tailscaled.sock")]
+    #[arg(
+        long,
+        env = "TSUNARO_TAILSCALED_SOCKET",
+        value_name = "FILE",
+        default_value = "/run/tailscale/tailscaled.sock"
+    )]
     pub(crate) tailscaled_socket: PathBuf,
     /// Form of the log.
     #[arg(long, env = "TSUNARO_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
@@ -68,11 +80,48 @@ pub(crate) struct RunArgs {
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
-    /// The name to ask for, absolute; a final dot is optional.
+    #[command(flatten)]
+    pub(crate) running: RunningAgent,
+    /// The name to ask for, absolute, a final dot is optional; or the word `route`.
     pub(crate) name: String,
-    /// The record type, such as A, AAAA, TXT or TYPE65.
+    /// The record type, such as A, AAAA, TXT or TYPE65; after `route` the prefix.
     #[arg(default_value = "A")]
     pub(crate) rtype: String,
+}
+
+/// Which agent to ask for its report.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RunningAgent {
+    /// Where the running agent serves its status.
+    #[arg(
+        long,
+        env = "TSUNARO_STATUS_ADDRESS",
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:9181"
+    )]
+    pub(crate) address: SocketAddr,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) running: RunningAgent,
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    pub(crate) output: OutputFormat,
+    /// Print it again at each change, until interrupted.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// Tables for people.
+    Table,
+    /// The report as JSON.
+    Json,
+    /// The report as YAML.
+    Yaml,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -87,12 +136,16 @@ pub(crate) enum LogFormat {
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text.get(digits.len()..).unwrap_or_default();
-    let number: u64 = digits.parse().map_err(|_| format!("\"{text}\" is no time; write it like 5s, 500ms or 2m"))?;
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("\"{text}\" is no time; write it like 5s, 500ms or 2m"))?;
     match unit {
         "ms" => Ok(Duration::from_millis(number)),
         "s" => Ok(Duration::from_secs(number)),
         "m" => Ok(Duration::from_secs(number.saturating_mul(60))),
-        _ => Err(format!("\"{text}\" has no unit that is known; write it like 5s, 500ms or 2m")),
+        _ => Err(format!(
+            "\"{text}\" has no unit that is known; write it like 5s, 500ms or 2m"
+        )),
     }
 }
 

@@ -2,6 +2,9 @@
 
 mod check;
 mod explain;
+mod explain_route;
+mod fetch;
+mod status;
 
 use std::process::ExitCode;
 
@@ -18,10 +21,15 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Run(args) => {
             logging::init(args.log_format);
-            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .enable_all()
+                .build()
+                .context("no runtime")?;
             runtime.block_on(run::run(args))
         }
         Command::Check(args) => check::check(&args),
+        Command::Explain(args) if args.name == "route" => explain_route::explain(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Status(args) => status::status(&args),
     }
 }

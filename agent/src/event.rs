@@ -3,7 +3,7 @@
 use ipnet::Ipv4Net;
 use tsunaro_model::kernel::KernelView;
 use tsunaro_model::plan::Action;
-use tsunaro_model::tailnet::{DaemonStatus, Prefs};
+use tsunaro_model::tailnet::{DaemonStatus, Prefs, TailnetDns};
 
 use crate::files::FileSeen;
 use crate::zone_builder::Built;
@@ -24,6 +24,8 @@ pub(crate) enum Event {
         /// The prefs read back, or why it was refused.
         result: Result<Option<Prefs>, String>,
     },
+    /// The agent asked itself: the listening addresses that did not answer, with the reason.
+    Probed(Vec<String>),
     /// The kernel was read, or could not be.
     Kernel(Result<KernelView, String>),
 }
@@ -37,6 +39,8 @@ pub(crate) enum TailnetSeen {
         status: Box<DaemonStatus>,
         /// Its preferences.
         prefs: Box<Prefs>,
+        /// What the control server tells clients about DNS; None without a network map.
+        dns: Option<TailnetDns>,
     },
     /// The control server refused a login, for this reason.
     LoginRefused(String),

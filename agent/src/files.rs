@@ -65,9 +65,18 @@ pub(crate) struct Paths {
 
 impl Paths {
     fn each(&self) -> Vec<(Which, PathBuf, u64)> {
-        let Self { config, hosts, key, hosts_max_bytes } = self;
+        let Self {
+            config,
+            hosts,
+            key,
+            hosts_max_bytes,
+        } = self;
         let mut all = vec![(Which::Config, config.clone(), SMALL_FILE_MAX)];
-        all.extend(hosts.clone().map(|path| (Which::Hosts, path, *hosts_max_bytes)));
+        all.extend(
+            hosts
+                .clone()
+                .map(|path| (Which::Hosts, path, *hosts_max_bytes)),
+        );
         all.extend(key.clone().map(|path| (Which::Key, path, SMALL_FILE_MAX)));
         all
     }
@@ -80,7 +89,10 @@ type Last = (Which, PathBuf, Result<String, ReadFault>);
 ///
 /// # Errors
 /// When the main loop is gone.
-pub(crate) async fn watch(mut paths: watch::Receiver<Paths>, events: mpsc::Sender<Event>) -> anyhow::Result<()> {
+pub(crate) async fn watch(
+    mut paths: watch::Receiver<Paths>,
+    events: mpsc::Sender<Event>,
+) -> anyhow::Result<()> {
     let mut last: Vec<Last> = Vec::new();
     let mut watcher = DirectoryWatcher::new();
     let mut poll = tokio::time::interval(POLL);
@@ -91,14 +103,21 @@ pub(crate) async fn watch(mut paths: watch::Receiver<Paths>, events: mpsc::Sende
         for (which, path, max) in current {
             let read_path = path.clone();
             let content = tasks::off_thread(move || read_capped(&read_path, max)).await?;
-            let state = content.as_ref().map(|content| content.hash.clone()).map_err(Clone::clone);
+            let state = content
+                .as_ref()
+                .map(|content| content.hash.clone())
+                .map_err(Clone::clone);
             let key = (which, path, state);
             if last.contains(&key) {
                 continue;
             }
             last.retain(|(other, _, _)| *other != which);
             let (_, path, _) = &key;
-            let seen = FileSeen { which, path: path.clone(), content: content.map(Arc::new) };
+            let seen = FileSeen {
+                which,
+                path: path.clone(),
+                content: content.map(Arc::new),
+            };
             last.push(key);
             events.send(Event::File(seen)).await?;
         }
@@ -112,3 +131,6 @@ pub(crate) async fn watch(mut paths: watch::Receiver<Paths>, events: mpsc::Sende
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

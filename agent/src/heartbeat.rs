@@ -21,7 +21,10 @@ pub(crate) struct Heartbeat {
 
 impl Heartbeat {
     pub(crate) fn new() -> Self {
-        Self { start: Instant::now(), last_millis: Arc::new(AtomicU64::new(0)) }
+        Self {
+            start: Instant::now(),
+            last_millis: Arc::new(AtomicU64::new(0)),
+        }
     }
 
     /// The main loop is alive.

@@ -62,21 +62,32 @@ async fn livez(State(surface): State<Surface>) -> Response {
     if surface.heartbeat.is_fresh() {
         (StatusCode::OK, "ok\n").into_response()
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "the main loop has not ticked lately\n").into_response()
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the main loop has not ticked lately\n",
+        )
+            .into_response()
     }
 }
 
 async fn readyz(State(surface): State<Surface>) -> Response {
     match &*surface.readiness.borrow() {
         Readiness::Ready => (StatusCode::OK, "ok\n").into_response(),
-        Readiness::NotReady(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+        Readiness::NotReady(why) => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
+        }
     }
 }
 
 async fn status(State(surface): State<Surface>, RawQuery(query): RawQuery) -> Response {
-    let watch = query.is_some_and(|query| query.split('&').any(|part| part == "watch" || part.starts_with("watch=")));
+    let watch = query.is_some_and(|query| {
+        query
+            .split('&')
+            .any(|part| part == "watch" || part.starts_with("watch="))
+    });
     if watch {
-        let lines = WatchStream::new(surface.report).map(|report| json(&report).map(Ok::<_, Infallible>));
+        let lines =
+            WatchStream::new(surface.report).map(|report| json(&report).map(Ok::<_, Infallible>));
         let body = Body::from_stream(lines.filter_map(|line| async { line }));
         return ([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response();
     }
@@ -97,9 +108,14 @@ fn json(report: &StatusReport) -> Option<Bytes> {
 async fn metrics(State(surface): State<Surface>) -> Response {
     let report = Arc::clone(&surface.report.borrow());
     match surface.metrics.encode(&report) {
-        Ok(text) => {
-            ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
-        }
+        Ok(text) => (
+            [(
+                header::CONTENT_TYPE,
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            )],
+            text,
+        )
+            .into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

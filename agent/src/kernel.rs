@@ -19,10 +19,15 @@ const REREAD: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// When the main loop is gone.
-pub(crate) async fn watch(mut question: watch::Receiver<KernelQuestion>, events: mpsc::Sender<Event>) -> anyhow::Result<()> {
+pub(crate) async fn watch(
+    mut question: watch::Receiver<KernelQuestion>,
+    events: mpsc::Sender<Event>,
+) -> anyhow::Result<()> {
     let mut delays = Delays::new();
     loop {
-        question.wait_for(|question| !question.prefixes.is_empty()).await?;
+        question
+            .wait_for(|question| !question.prefixes.is_empty())
+            .await?;
         if let Err(error) = follow(&mut question, &events, &mut delays).await? {
             events.send(Event::Kernel(Err(error.to_string()))).await?;
         }

@@ -10,7 +10,10 @@ pub(crate) fn init(format: LogFormat) {
     // netlink-proto and hyper log at their own levels; only warnings of theirs are for people.
     let filter = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new("info,netlink_proto=warn,hyper=warn,hyper_util=warn"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false);
     match format {
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => builder.json().flatten_event(true).with_ansi(false).init(),

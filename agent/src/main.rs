@@ -11,6 +11,7 @@ mod kernel;
 mod logging;
 mod metrics;
 mod run;
+mod self_probe;
 mod settings;
 mod stop;
 mod tailnet;

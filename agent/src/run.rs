@@ -1,6 +1,7 @@
 //! `run`: the main loop. Watchers bring events, the world takes them in, plans come out, the
 //! applier carries them out, reports go out.
 
+mod log;
 mod start;
 
 use std::process::ExitCode;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
-use tsunaro_model::plan::Action;
-use tsunaro_model::report::{Condition, Phase, StatusReport, Tri};
+use tsunaro_model::plan::{Action, Next};
+use tsunaro_model::report::{Phase, StatusReport};
 use tsunaro_model::tailnet::AuthKey;
 use tsunaro_model::zone::HostsState;
 
@@ -55,8 +56,8 @@ struct MainLoop {
 /// Keeps writes one at a time, and the same write from being repeated in a tight loop.
 struct Pace {
     busy: bool,
-    /// The plan waits for `not_before`.
-    deferred: bool,
+    /// When to plan again although nothing happened.
+    wake: Option<Instant>,
     last: Option<Action>,
     not_before: Instant,
     delays: Delays,
@@ -103,7 +104,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode> {
 impl MainLoop {
     fn next_deadline(&self) -> Instant {
         let idle = Instant::now() + TICK;
-        let pace = if self.pace.deferred { self.pace.not_before } else { idle };
+        let pace = self.pace.wake.unwrap_or(idle);
         self.stage.deadline().unwrap_or(idle).min(pace).min(idle)
     }
 
@@ -112,6 +113,7 @@ impl MainLoop {
             Event::File(seen) => self.on_file(seen),
             Event::Built(built) => self.on_built(built),
             Event::Tailnet(seen) => self.world.see_tailnet(seen),
+            Event::Probed(deaf) => self.world.deaf = deaf,
             Event::Kernel(view) => {
                 if let Err(error) = &view {
                     tracing::warn!(%error, "The kernel's routing state cannot be read");
@@ -120,14 +122,19 @@ impl MainLoop {
             }
             Event::Applied { action, result } => {
                 self.pace.busy = false;
-                self.log_applied(&action, &result);
-                self.world.see_applied(&action, result, self.heartbeat.uptime());
+                log::applied(&action, &result);
+                self.world
+                    .see_applied(&action, result, self.heartbeat.uptime());
             }
         }
     }
 
     fn on_file(&mut self, seen: FileSeen) {
-        let FileSeen { which, path, content } = seen;
+        let FileSeen {
+            which,
+            path,
+            content,
+        } = seen;
         match which {
             Which::Config => match self.world.see_config(&content, &self.listeners.dns) {
                 ConfigChange::None => {}
@@ -145,7 +152,9 @@ impl MainLoop {
             }
             Which::Key => {
                 let key = match &content {
-                    Ok(content) => AuthKey::from_file_content(&String::from_utf8_lossy(&content.bytes)),
+                    Ok(content) => {
+                        AuthKey::from_file_content(&String::from_utf8_lossy(&content.bytes))
+                    }
                     Err(fault) => {
                         tracing::info!(file = %path.display(), "No pre-auth key: {fault}");
                         None
@@ -161,11 +170,13 @@ impl MainLoop {
             tracing::warn!("{finding}");
         }
         if listen_differs {
-            tracing::warn!("The listen addresses of the config changed; they need a restart, all else is in force");
+            tracing::warn!(
+                "The listen addresses of the config changed; they need a restart, all else is in force"
+            );
         }
         tracing::info!(
             generation = self.world.config_state.generation,
-            hash = %short(&self.world.config_state.hash),
+            hash = %log::short(&self.world.config_state.hash),
             "Config reloaded"
         );
         let paths = settings::paths(&self.args.files, &self.world.config);
@@ -175,19 +186,32 @@ impl MainLoop {
         if paths.hosts.is_none() {
             self.world.hosts_file = HostsFile::NotConfigured;
         }
-        self.outputs.paths.send_if_modified(|old| replace_if_changed(old, paths));
+        self.outputs
+            .paths
+            .send_if_modified(|old| replace_if_changed(old, paths));
         self.rebuild();
         self.ask_kernel();
     }
 
     fn rebuild(&self) {
         let dns = Arc::new(self.world.config.dns.clone());
-        self.outputs.build.send_replace(Some(BuildInput { dns, hosts: self.world.hosts_file.clone() }));
+        self.outputs.build.send_replace(Some(BuildInput {
+            dns,
+            hosts: self.world.hosts_file.clone(),
+        }));
     }
 
     fn ask_kernel(&self) {
-        let prefixes = self.world.config.routes.as_ref().map(tsunaro_model::routes::wanted).unwrap_or_default();
-        self.outputs.kernel.send_if_modified(|old| replace_if_changed(old, KernelQuestion { prefixes }));
+        let prefixes = self
+            .world
+            .config
+            .routes
+            .as_ref()
+            .map(tsunaro_model::routes::wanted)
+            .unwrap_or_default();
+        self.outputs
+            .kernel
+            .send_if_modified(|old| replace_if_changed(old, KernelQuestion { prefixes }));
     }
 
     fn on_built(&mut self, built: Built) {
@@ -207,7 +231,10 @@ impl MainLoop {
             }
             if !built.census.shadowed.is_empty() {
                 let names = built.census.shadowed.len();
-                tracing::warn!(names, "Names of the hosts file are hidden by static records");
+                tracing::warn!(
+                    names,
+                    "Names of the hosts file are hidden by static records"
+                );
             }
             tracing::info!(
                 generation = built.snapshot.generation(),
@@ -216,7 +243,7 @@ impl MainLoop {
                 dynamic_names = built.census.dynamic_names,
                 overrides = built.census.overrides,
                 skipped = built.hosts.skipped,
-                hosts_hash = %short(&built.hosts.hash),
+                hosts_hash = %log::short(&built.hosts.hash),
                 "Zone loaded"
             );
             self.outputs.dns.serve(Arc::clone(&built.snapshot));
@@ -241,14 +268,21 @@ impl MainLoop {
     }
 
     fn plan(&mut self, now: Instant) {
-        self.pace.deferred = false;
+        self.pace.wake = None;
         if self.pace.busy {
             return;
         }
-        let Some(action) = self.world.plan(self.heartbeat.uptime()) else { return };
+        let action = match self.world.plan(self.heartbeat.uptime()) {
+            Next::Nothing => return,
+            Next::Later(at) => {
+                self.pace.wake = Some(now + at.saturating_sub(self.heartbeat.uptime()));
+                return;
+            }
+            Next::Write(action) => action,
+        };
         let again = self.pace.last.as_ref() == Some(&action);
         if again && now < self.pace.not_before {
-            self.pace.deferred = true;
+            self.pace.wake = Some(self.pace.not_before);
             return;
         }
         if !again {
@@ -267,7 +301,9 @@ impl MainLoop {
             self.world.phase = Phase::Serving;
         }
         let readiness = self.readiness();
-        self.outputs.readiness.send_if_modified(|old| replace_if_changed(old, readiness));
+        self.outputs
+            .readiness
+            .send_if_modified(|old| replace_if_changed(old, readiness));
         let before = self.world.conditions.clone();
         let now = jiff::Timestamp::now().to_string();
         let report = self.world.report(&ReportContext {
@@ -277,15 +313,21 @@ impl MainLoop {
             resolvers: &self.resolvers,
             upstreams: &self.outputs.dns.upstreams(),
         });
-        log_transitions(&before, &report.conditions);
-        self.outputs.report.send_if_modified(|old| replace_if_changed(old, Arc::new(report)));
+        log::transitions(&before, &report.conditions);
+        self.outputs
+            .report
+            .send_if_modified(|old| replace_if_changed(old, Arc::new(report)));
     }
 
     fn readiness(&self) -> Readiness {
         match &self.world.built {
             None => Readiness::NotReady("the zone is not loaded yet".to_owned()),
             Some(built) if built.snapshot.hosts() == HostsState::Unread => {
-                let why = built.hosts.error.clone().unwrap_or_else(|| "the hosts file was not read yet".to_owned());
+                let why = built
+                    .hosts
+                    .error
+                    .clone()
+                    .unwrap_or_else(|| "the hosts file was not read yet".to_owned());
                 Readiness::NotReady(why)
             }
             Some(_) => Readiness::Ready,
@@ -293,41 +335,11 @@ impl MainLoop {
     }
 
     async fn close(&mut self) {
-        self.outputs.readiness.send_replace(Readiness::NotReady("the DNS sockets are closed".to_owned()));
+        self.outputs
+            .readiness
+            .send_replace(Readiness::NotReady("the DNS sockets are closed".to_owned()));
         self.outputs.dns.close().await;
         tracing::info!("Stopped");
-    }
-
-    fn log_applied(&self, action: &Action, result: &Result<Option<tsunaro_model::tailnet::Prefs>, String>) {
-        match (action, result) {
-            (Action::SetRoutes(routes), Ok(_)) if routes.is_empty() => tracing::info!("Routes withdrawn"),
-            (Action::SetRoutes(routes), Ok(_)) => {
-                let list: Vec<String> = routes.iter().map(ToString::to_string).collect();
-                tracing::info!(routes = %list.join(", "), "Advertised routes set");
-            }
-            (Action::LogIn(_), Ok(_)) => tracing::info!("Asked tailscaled to log in with the key of tailnet.authKeyFile"),
-            (Action::LogInAgain(_), Ok(_)) => {
-                tracing::info!("Asked tailscaled to log in again with the new key of tailnet.authKeyFile");
-            }
-            (_, Err(error)) => tracing::error!(%error, "Tailscaled refused a change"),
-        }
-    }
-}
-
-fn log_transitions(before: &[Condition], after: &[Condition]) {
-    for condition in after {
-        let old = before.iter().find(|old| old.kind == condition.kind);
-        if old.is_some_and(|old| old.status == condition.status && old.reason == condition.reason) {
-            continue;
-        }
-        let Condition { kind, status, reason, message, last_transition_time: _ } = condition;
-        match status {
-            // What follows from another condition is not said twice.
-            Tri::False if reason.starts_with("Tailnet") => tracing::debug!(condition = %kind, %reason, "{message}"),
-            Tri::False => tracing::warn!(condition = %kind, %reason, "{message}"),
-            Tri::True => tracing::info!(condition = %kind, %reason, "{message}"),
-            Tri::Unknown => tracing::debug!(condition = %kind, %reason, "{message}"),
-        }
     }
 }
 
@@ -336,8 +348,4 @@ fn replace_if_changed<T: PartialEq>(old: &mut T, new: T) -> bool {
     let changed = *old != new;
     *old = new;
     changed
-}
-
-fn short(hash: &str) -> &str {
-    hash.get(..12).unwrap_or(hash)
 }

@@ -23,11 +23,22 @@ const HTTP_PORT: u16 = 9181;
 /// Chooses the listeners. `ipv6` tells whether the host has IPv6 at all.
 pub(crate) fn listeners(args: &RunArgs, listen: &Listen, ipv6: bool) -> Listeners {
     let Listen { dns, http } = listen;
-    let any = if ipv6 { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) };
-    let given = [&args.dns_listen, dns].into_iter().find(|list| !list.is_empty());
+    let any = if ipv6 {
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+    } else {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+    };
+    let given = [&args.dns_listen, dns]
+        .into_iter()
+        .find(|list| !list.is_empty());
     Listeners {
-        dns: given.cloned().unwrap_or_else(|| vec![SocketAddr::new(any, DNS_PORT)]),
-        http: args.http_listen.or(*http).unwrap_or_else(|| SocketAddr::new(any, HTTP_PORT)),
+        dns: given
+            .cloned()
+            .unwrap_or_else(|| vec![SocketAddr::new(any, DNS_PORT)]),
+        http: args
+            .http_listen
+            .or(*http)
+            .unwrap_or_else(|| SocketAddr::new(any, HTTP_PORT)),
     }
 }
 
@@ -38,22 +49,37 @@ pub(crate) fn host_has_ipv6() -> bool {
 
 /// The files to watch under this config.
 pub(crate) fn paths(args: &FileArgs, config: &Config) -> Paths {
-    let FileArgs { config: config_path, hosts: _, hosts_max_bytes } = args;
+    let FileArgs {
+        config: config_path,
+        hosts: _,
+        hosts_max_bytes,
+    } = args;
     Paths {
         config: config_path.clone(),
         hosts: hosts_path(args, config),
-        key: config.tailnet.auth_key_file.as_deref().map(|file| beside(config_path, file)),
+        key: config
+            .tailnet
+            .auth_key_file
+            .as_deref()
+            .map(|file| beside(config_path, file)),
         hosts_max_bytes: *hosts_max_bytes,
     }
 }
 
 /// The hosts file: the flag's, else the config's, relative to the config file.
 pub(crate) fn hosts_path(args: &FileArgs, config: &Config) -> Option<PathBuf> {
-    args.hosts.clone().or_else(|| config.hosts.as_deref().map(|file| beside(&args.config, file)))
+    args.hosts.clone().or_else(|| {
+        config
+            .hosts
+            .as_deref()
+            .map(|file| beside(&args.config, file))
+    })
 }
 
 fn beside(config: &Path, file: &str) -> PathBuf {
-    config.parent().map_or_else(|| PathBuf::from(file), |directory| directory.join(file))
+    config
+        .parent()
+        .map_or_else(|| PathBuf::from(file), |directory| directory.join(file))
 }
 
 #[cfg(test)]
@@ -74,24 +100,51 @@ mod tests {
 
     #[test]
     fn flags_win_over_the_file_and_the_file_over_the_defaults() {
-        let file = Listen { dns: vec!["127.0.0.1:5300".parse().unwrap()], http: Some("127.0.0.1:9181".parse().unwrap()) };
+        let file = Listen {
+            dns: vec!["127.0.0.1:5300".parse().unwrap()],
+            http: Some("127.0.0.1:9181".parse().unwrap()),
+        };
         let none = Listen::default();
         for (extra, listen, ipv6, dns, http) in [
             (&[][..], &none, true, "[::]:53", "[::]:9181"),
             (&[], &none, false, "0.0.0.0:53", "0.0.0.0:9181"),
             (&[], &file, true, "127.0.0.1:5300", "127.0.0.1:9181"),
-            (&["--dns-listen", "192.0.2.9:53"], &file, true, "192.0.2.9:53", "127.0.0.1:9181"),
-            (&["--http-listen", "192.0.2.9:80"], &file, true, "127.0.0.1:5300", "192.0.2.9:80"),
+            (
+                &["--dns-listen", "192.0.2.9:53"],
+                &file,
+                true,
+                "192.0.2.9:53",
+                "127.0.0.1:9181",
+            ),
+            (
+                &["--http-listen", "192.0.2.9:80"],
+                &file,
+                true,
+                "127.0.0.1:5300",
+                "192.0.2.9:80",
+            ),
         ] {
             let got = listeners(&args(extra), listen, ipv6);
-            assert_eq!((got.dns[0].to_string(), got.http.to_string()), (dns.to_owned(), http.to_owned()));
+            assert_eq!(
+                (got.dns[0].to_string(), got.http.to_string()),
+                (dns.to_owned(), http.to_owned())
+            );
         }
     }
 
     #[test]
     fn paths_of_the_config_are_relative_to_it() {
-        assert_eq!(beside(Path::new("etc/gateway.yaml"), "hosts"), Path::new("etc/hosts"));
-        assert_eq!(beside(Path::new("gateway.yaml"), "hosts"), Path::new("hosts"));
-        assert_eq!(beside(Path::new("etc/gateway.yaml"), "/srv/hosts"), Path::new("/srv/hosts"));
+        assert_eq!(
+            beside(Path::new("etc/gateway.yaml"), "hosts"),
+            Path::new("etc/hosts")
+        );
+        assert_eq!(
+            beside(Path::new("gateway.yaml"), "hosts"),
+            Path::new("hosts")
+        );
+        assert_eq!(
+            beside(Path::new("etc/gateway.yaml"), "/srv/hosts"),
+            Path::new("/srv/hosts")
+        );
     }
 }

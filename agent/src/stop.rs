@@ -60,7 +60,10 @@ impl Signals {
     /// # Errors
     /// When the handlers cannot be set.
     pub(crate) fn new() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
     /// The next signal's name.

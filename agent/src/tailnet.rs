@@ -74,7 +74,9 @@ async fn hear(
     events: &mpsc::Sender<Event>,
 ) -> Result<(), Stop> {
     match message {
-        None => Err(Stop::Daemon("tailscaled ended the connection; it is awaited".to_owned())),
+        None => Err(Stop::Daemon(
+            "tailscaled ended the connection; it is awaited".to_owned(),
+        )),
         Some(Err(error)) => Err(error.into()),
         Some(Ok(IpnEvent::ErrorMessage(why))) => {
             let refused = Event::Tailnet(TailnetSeen::LoginRefused(why));
@@ -87,5 +89,9 @@ async fn hear(
 async fn read(api: &LocalApi, events: &mpsc::Sender<Event>) -> Result<(), Stop> {
     let status = Box::new(api.status().await?);
     let prefs = Box::new(api.prefs().await?);
-    events.send(Event::Tailnet(TailnetSeen::Read { status, prefs })).await.map_err(|_| Stop::MainLoopGone)
+    let dns = api.dns_config().await?;
+    events
+        .send(Event::Tailnet(TailnetSeen::Read { status, prefs, dns }))
+        .await
+        .map_err(|_| Stop::MainLoopGone)
 }

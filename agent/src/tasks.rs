@@ -31,7 +31,11 @@ pub(crate) struct Tasks {
 
 impl Tasks {
     pub(crate) fn new() -> Self {
-        Self { set: JoinSet::new(), names: HashMap::new(), cancel: CancellationToken::new() }
+        Self {
+            set: JoinSet::new(),
+            names: HashMap::new(),
+            cancel: CancellationToken::new(),
+        }
     }
 
     /// Starts a task that must run until it is cancelled.
@@ -60,12 +64,18 @@ impl Tasks {
                 self.names.remove(&id);
                 match error {
                     None => Ended::Cancelled,
-                    Some(error) => Ended::Unexpectedly { task: name, error: format!("{error:#}") },
+                    Some(error) => Ended::Unexpectedly {
+                        task: name,
+                        error: format!("{error:#}"),
+                    },
                 }
             }
             Some(Err(panic)) => {
                 let task = self.names.remove(&panic.id()).unwrap_or("unnamed");
-                Ended::Unexpectedly { task, error: panic.to_string() }
+                Ended::Unexpectedly {
+                    task,
+                    error: panic.to_string(),
+                }
             }
         }
     }
@@ -105,8 +115,12 @@ impl Delays {
 ///
 /// # Errors
 /// When the work panicked.
-pub(crate) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| anyhow::anyhow!("a computation failed: {error}"))
+pub(crate) async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| anyhow::anyhow!("a computation failed: {error}"))
 }
 
 #[cfg(test)]
@@ -116,13 +130,19 @@ mod tests {
     #[tokio::test]
     async fn a_task_that_returns_or_fails_or_panics_is_reported_by_name() {
         for (expected, future) in [
-            ("it returned", Box::pin(async { Ok(()) }) as std::pin::Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>),
+            (
+                "it returned",
+                Box::pin(async { Ok(()) })
+                    as std::pin::Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>,
+            ),
             ("broken", Box::pin(async { Err(anyhow::anyhow!("broken")) })),
             ("panicked", Box::pin(async { panic!("boom") })),
         ] {
             let mut tasks = Tasks::new();
             tasks.start("worker", future);
-            let Ended::Unexpectedly { task, error } = tasks.next_ended().await else { panic!("{expected}") };
+            let Ended::Unexpectedly { task, error } = tasks.next_ended().await else {
+                panic!("{expected}")
+            };
             assert_eq!(task, "worker");
             assert!(error.contains(expected), "{error}");
         }

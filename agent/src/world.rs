@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use tsunaro_model::config::Config;
 use tsunaro_model::kernel::KernelView;
-use tsunaro_model::plan::{self, Action, Desired, LoginMemory, Observed};
+use tsunaro_model::plan::{self, Action, Desired, Memory, Next, Observed};
 use tsunaro_model::report::{Condition, Phase};
 use tsunaro_model::routes;
-use tsunaro_model::tailnet::{AuthKey, Backend, DaemonStatus, Prefs};
+use tsunaro_model::split_dns::{self, SplitDns};
+use tsunaro_model::tailnet::{AuthKey, Backend, DaemonStatus, Prefs, TailnetDns};
 use tsunaro_model::verdict::TailnetView;
 use tsunaro_model::zone::HostsState;
 
@@ -36,6 +37,8 @@ pub(crate) struct World {
     pub(crate) phase: Phase,
     /// Set when the routes are to be withdrawn before the end.
     pub(crate) withdrawing: bool,
+    /// Listening addresses that did not answer the agent's own question, with the reason.
+    pub(crate) deaf: Vec<String>,
     /// The conditions as reported last.
     pub(crate) conditions: Vec<Condition>,
 }
@@ -46,7 +49,8 @@ struct Tailnet {
     lost: Option<String>,
     status: Option<DaemonStatus>,
     observed: Option<Observed>,
-    memory: LoginMemory,
+    memory: Memory,
+    dns: Option<TailnetDns>,
     refused: Option<String>,
 }
 
@@ -62,6 +66,7 @@ impl World {
             kernel: None,
             phase: Phase::Starting,
             withdrawing: false,
+            deaf: Vec::new(),
             conditions: Vec::new(),
         }
     }
@@ -69,9 +74,16 @@ impl World {
     /// What the config, the key file and the stage of life ask of tailscaled.
     pub(crate) fn desired(&self) -> Desired {
         let routes = self.config.routes.as_ref().map(|config| {
-            if self.withdrawing { Vec::new() } else { routes::wanted(config) }
+            if self.withdrawing {
+                Vec::new()
+            } else {
+                routes::wanted(config)
+            }
         });
-        Desired { routes, key: self.key.clone() }
+        Desired {
+            routes,
+            key: self.key.clone(),
+        }
     }
 
     /// Whether the config asks anything of tailscaled.
@@ -80,37 +92,46 @@ impl World {
     }
 
     /// The next write to tailscaled; `now` is the time since the agent's start.
-    pub(crate) fn plan(&mut self, now: Duration) -> Option<Action> {
+    pub(crate) fn plan(&mut self, now: Duration) -> Next {
         let desired = self.desired();
-        let Tailnet { observed, memory, lost, .. } = &mut self.tailnet;
-        if lost.is_some() {
-            return None;
-        }
-        let observed = observed.as_ref()?;
-        memory.observe(&desired, observed);
+        let Tailnet {
+            observed: Some(observed),
+            memory,
+            lost: None,
+            ..
+        } = &mut self.tailnet
+        else {
+            return Next::Nothing;
+        };
+        memory.observe(&desired, observed, now);
         plan::plan(&desired, observed, memory, now)
     }
 
     /// Takes in a reading of tailscaled.
     pub(crate) fn see_tailnet(&mut self, seen: TailnetSeen) {
         match seen {
-            TailnetSeen::Lost(why) => self.tailnet.lost = Some(why),
+            TailnetSeen::Lost(why) => {
+                self.tailnet.lost = Some(why);
+                self.tailnet.memory.lost();
+            }
             TailnetSeen::LoginRefused(why) => {
                 if let Some(observed) = &mut self.tailnet.observed {
                     observed.login_error = Some(why);
                 }
             }
-            TailnetSeen::Read { status, prefs } => {
+            TailnetSeen::Read { status, prefs, dns } => {
                 let before = self.tailnet.observed.take();
                 let observed = Observed {
                     backend: status.backend,
                     prefs: *prefs,
                     health: status.health.clone(),
+                    expired: status.node.as_ref().is_some_and(|node| node.expired),
                     login_error: before
                         .and_then(|before| before.login_error)
                         .filter(|_| status.backend == Backend::NeedsLogin),
                 };
                 self.tailnet.lost = None;
+                self.tailnet.dns = dns;
                 self.tailnet.observed = Some(observed);
                 self.tailnet.status = Some(*status);
             }
@@ -118,12 +139,17 @@ impl World {
     }
 
     /// Takes in the end of a write.
-    pub(crate) fn see_applied(&mut self, action: &Action, result: Result<Option<Prefs>, String>, now: Duration) {
-        if let Action::LogIn(key) | Action::LogInAgain(key) = action
-            && result.is_ok()
-        {
-            self.tailnet.memory.tried(key.clone(), now);
-            if let Some(observed) = &mut self.tailnet.observed {
+    pub(crate) fn see_applied(
+        &mut self,
+        action: &Action,
+        result: Result<Option<Prefs>, String>,
+        now: Duration,
+    ) {
+        if result.is_ok() {
+            self.tailnet.memory.written(action, now);
+            if let (Action::LogIn(_) | Action::LogInAgain(_), Some(observed)) =
+                (action, &mut self.tailnet.observed)
+            {
                 observed.login_error = None;
             }
         }
@@ -150,7 +176,9 @@ impl World {
 
     /// True once nothing of ours is advertised, or nothing can be done about it any more.
     pub(crate) fn is_withdrawn(&self) -> bool {
-        let Some(observed) = &self.tailnet.observed else { return true };
+        let Some(observed) = &self.tailnet.observed else {
+            return true;
+        };
         self.config.routes.is_none()
             || self.tailnet.lost.is_some()
             || self.tailnet.refused.is_some()
@@ -160,21 +188,50 @@ impl World {
 
     /// Whether dynamic names are known to the snapshot being served.
     pub(crate) fn hosts_state(&self) -> HostsState {
-        self.built.as_ref().map_or(HostsState::Unread, |built| built.snapshot.hosts())
+        self.built
+            .as_ref()
+            .map_or(HostsState::Unread, |built| built.snapshot.hosts())
+    }
+
+    /// Times that what another writer changed was put right.
+    pub(crate) fn healings(&self) -> u64 {
+        self.tailnet.memory.routes.healings() + self.tailnet.memory.prefs.healings()
+    }
+
+    /// Whether clients of the tailnet are told to ask us.
+    fn split_dns(&self) -> SplitDns {
+        let dns = &self.config.dns;
+        let zones: Vec<_> = std::iter::once(&dns.zone)
+            .chain(dns.extra_zones.iter().map(|zone| &zone.zone))
+            .collect();
+        let told = self
+            .tailnet
+            .dns
+            .as_ref()
+            .filter(|_| self.tailnet.lost.is_none());
+        split_dns::compare(&zones, &dns.addresses, told)
     }
 
     fn tailnet_view(&self) -> TailnetView {
         if !self.uses_tailscaled() {
             return TailnetView::NotConfigured;
         }
-        let Tailnet { lost, observed, memory, refused, status: _ } = &self.tailnet;
+        let Tailnet {
+            lost,
+            observed,
+            memory,
+            refused,
+            status: _,
+            dns: _,
+        } = &self.tailnet;
         match (lost, observed) {
             (Some(why), _) => TailnetView::Unreachable(why.clone()),
             (None, None) => TailnetView::Unseen,
             (None, Some(observed)) => TailnetView::Seen {
-                observed: observed.clone(),
-                login: plan::login_state(&self.desired(), observed, memory),
+                observed: Box::new(observed.clone()),
+                login: plan::login_state(&self.desired(), observed, &memory.login),
                 refused: refused.clone(),
+                foreign_routes: memory.routes.is_foreign(),
             },
         }
     }

@@ -78,7 +78,9 @@ pub(crate) async fn run(
     let mut builder = Builder::default();
     loop {
         inputs.changed().await?;
-        let Some(input) = inputs.borrow_and_update().clone() else { continue };
+        let Some(input) = inputs.borrow_and_update().clone() else {
+            continue;
+        };
         let (kept, built) = tasks::off_thread(move || {
             let built = builder.build(&input, unix_now());
             (builder, built)
@@ -94,7 +96,12 @@ impl Builder {
         let BuildInput { dns, hosts } = input;
         let configured = match hosts {
             HostsFile::NotConfigured => {
-                *self = Self { last: self.last.take(), serial: self.serial, generation: self.generation, ..Self::default() };
+                *self = Self {
+                    last: self.last.take(),
+                    serial: self.serial,
+                    generation: self.generation,
+                    ..Self::default()
+                };
                 false
             }
             HostsFile::Seen(path, content) => {
@@ -113,8 +120,13 @@ impl Builder {
             (None, true) => HostsInput::Unread,
             (Some(good), true) => HostsInput::Read(good),
         };
-        let (snapshot, census) = Snapshot::build(dns, hosts, self.generation, self.serial.unwrap_or(now));
-        Built { snapshot: Arc::new(snapshot), census, hosts: self.outcome.clone() }
+        let (snapshot, census) =
+            Snapshot::build(dns, hosts, self.generation, self.serial.unwrap_or(now));
+        Built {
+            snapshot: Arc::new(snapshot),
+            census,
+            hosts: self.outcome.clone(),
+        }
     }
 
     fn take_hosts(&mut self, path: &str, content: Result<&Arc<Content>, &ReadFault>) {
@@ -135,7 +147,11 @@ impl Builder {
                     generation: self.outcome.generation + 1,
                     hash: content.hash.clone(),
                     skipped: hosts.skipped,
-                    findings: hosts.findings.iter().map(|finding| finding.in_file(path).to_string()).collect(),
+                    findings: hosts
+                        .findings
+                        .iter()
+                        .map(|finding| finding.in_file(path).to_string())
+                        .collect(),
                     error: None,
                 };
                 self.good = Some(Arc::new(hosts));

@@ -10,6 +10,7 @@ pub mod explain;
 pub mod forward;
 pub mod forwarding;
 pub mod metrics;
+pub mod probe;
 pub mod query;
 mod reply;
 pub mod server;

@@ -24,12 +24,15 @@
 
 mod agent;
 pub mod lab;
+mod local;
 pub mod mount;
 pub mod packages;
 pub mod peers;
 mod say;
 mod wait;
+pub mod wire;
 
 pub use agent::agent_binary;
+pub use local::spawn_local;
 pub use say::{Step, say};
 pub use wait::{Wait, wait_until};

@@ -57,5 +57,6 @@ impl Mount {
 }
 
 fn open_to_all(dir: &Path) -> Result<()> {
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).context("open a directory")
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755))
+        .context("open a directory")
 }

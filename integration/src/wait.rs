@@ -82,7 +82,7 @@ pub fn wait_until<T>(
 
 /// The pause between two polls. Only here: the conditions live in other
 /// processes, which cannot wake this thread. An early wake-up costs one poll.
-fn pause(interval: Duration) {
+pub(crate) fn pause(interval: Duration) {
     std::thread::park_timeout(interval);
 }
 

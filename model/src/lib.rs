@@ -13,6 +13,7 @@ pub mod name;
 pub mod plan;
 pub mod report;
 pub mod routes;
+pub mod split_dns;
 pub mod tailnet;
 pub mod verdict;
 pub mod zone;

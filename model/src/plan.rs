@@ -1,20 +1,23 @@
 //! What to do about tailscaled: a pure function of what is wanted, what was observed and what was
 //! tried before.
 
+mod drift;
+mod login;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
 
-use crate::tailnet::{AuthKey, Backend, Prefs};
+pub use drift::{DriftMemory, HEAL_PAUSE};
+pub use login::{LOGIN_RETRY, LoginMemory, LoginState, login_state};
 
-/// Between two login attempts with the same key (a control server limits registrations).
-pub const LOGIN_RETRY: Duration = Duration::from_secs(30);
+use crate::tailnet::{AuthKey, Backend, Prefs, PrefsChange};
 
 /// What the config asks of tailscaled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Desired {
-    /// The exact set to advertise, sorted; None: routes are not ours.
+    /// The exact set to advertise, sorted; None: neither routes nor prefs are ours.
     pub routes: Option<Vec<Ipv4Net>>,
     /// The key in the key file at present.
     pub key: Option<AuthKey>,
@@ -29,18 +32,21 @@ pub struct Observed {
     pub prefs: Prefs,
     /// Its health warnings.
     pub health: Vec<String>,
+    /// The node key has expired, by time or by an administrator.
+    pub expired: bool,
     /// What the control server said against the last login attempt, if it was refused.
     pub login_error: Option<String>,
 }
 
-/// What was done about the login so far.
+/// What was done so far, and when.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LoginMemory {
-    /// The last key given to tailscaled, and when (time since the agent's start).
-    attempt: Option<(AuthKey, Duration)>,
-    /// The content of the key file when the node was first seen running: such a key has done
-    /// its work, or was never needed.
-    beside_running: Option<Option<AuthKey>>,
+pub struct Memory {
+    /// About the login.
+    pub login: LoginMemory,
+    /// About the advertised routes.
+    pub routes: DriftMemory<Vec<Ipv4Net>>,
+    /// About the prefs of a gateway.
+    pub prefs: DriftMemory<()>,
 }
 
 /// One write to tailscaled.
@@ -48,75 +54,68 @@ pub struct LoginMemory {
 pub enum Action {
     /// Replace the advertised routes by this sorted set.
     SetRoutes(Vec<Ipv4Net>),
+    /// Put prefs right that keep a node from being a gateway.
+    MendPrefs(PrefsChange),
     /// Start with this key and ask for a login, since there is none.
     LogIn(AuthKey),
     /// Start with this new key while logged in; the node stays the same.
     LogInAgain(AuthKey),
 }
 
-/// Where the login stands, for the status report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LoginState {
-    /// Logged in, or on the way without needing us.
-    NotNeeded,
-    /// Needed, and there is no key to try.
-    NoKey,
-    /// Needed, and asked for with the present key.
-    Tried,
-    /// Needed, and refused with the present key.
-    Refused,
-    /// Needed, and about to be tried.
-    Pending,
+/// What comes next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing: all is as wanted, or nothing can be done now.
+    Nothing,
+    /// This write. Its outcome is observed before the next plan.
+    Write(Action),
+    /// A write that another writer undoes keeps its distance: plan again at this time.
+    Later(Duration),
 }
 
-/// The next write, if any. At most one at a time: its outcome is observed before the next plan.
-///
-/// `now` is the time since the agent's start. The plan is empty right after its own apply.
-pub fn plan(
-    desired: &Desired,
-    observed: &Observed,
-    memory: &LoginMemory,
-    now: Duration,
-) -> Option<Action> {
+/// The next write, if any. `now` is the time since the agent's start. Right after its own apply
+/// the plan is `Nothing`.
+pub fn plan(desired: &Desired, observed: &Observed, memory: &Memory, now: Duration) -> Next {
     match observed.backend {
-        Backend::NeedsLogin => {
-            let key = desired.key.as_ref()?;
-            memory
-                .may_try(key, observed, now)
-                .then(|| Action::LogIn(key.clone()))
-        }
+        Backend::NeedsLogin => match &desired.key {
+            Some(key) => memory.login.next_login(key, observed, now),
+            None => Next::Nothing,
+        },
         Backend::Running => {
-            if let Some(key) = desired
-                .key
-                .as_ref()
-                .filter(|key| memory.is_new_while_running(key))
+            if let Some(key) = desired.key.as_ref()
+                && memory.login.is_new_while_running(key)
             {
-                return Some(Action::LogInAgain(key.clone()));
+                return Next::Write(Action::LogInAgain(key.clone()));
             }
-            let wanted = desired.routes.as_ref()?;
-            (!advertises(&observed.prefs, wanted)).then(|| Action::SetRoutes(wanted.clone()))
+            let Some(wanted) = &desired.routes else {
+                return Next::Nothing;
+            };
+            let prefs = next_prefs(observed, memory, now);
+            if matches!(prefs, Next::Write(_)) || advertises(&observed.prefs, wanted) {
+                return prefs;
+            }
+            match memory.routes.may_write(wanted, now) {
+                Ok(()) => Next::Write(Action::SetRoutes(wanted.clone())),
+                Err(at) => Next::Later(at),
+            }
         }
+        Backend::Stopped if desired.routes.is_some() => next_prefs(observed, memory, now),
         // A write in these states is lost or refused; the change to Running brings us back here.
         Backend::NoState
         | Backend::InUseOtherUser
         | Backend::NeedsMachineAuth
         | Backend::Stopped
-        | Backend::Starting => None,
+        | Backend::Starting => Next::Nothing,
     }
 }
 
-/// Where the login stands.
-pub fn login_state(desired: &Desired, observed: &Observed, memory: &LoginMemory) -> LoginState {
-    match (observed.backend, &desired.key) {
-        (Backend::NeedsLogin, None) => LoginState::NoKey,
-        (Backend::NeedsLogin, Some(key)) => match &memory.attempt {
-            Some((tried, _)) if tried == key && observed.login_error.is_some() => {
-                LoginState::Refused
-            }
-            Some((tried, _)) if tried == key => LoginState::Tried,
-            _ => LoginState::Pending,
-        },
-        _ => LoginState::NotNeeded,
+fn next_prefs(observed: &Observed, memory: &Memory, now: Duration) -> Next {
+    let Some(change) = mending(&observed.prefs) else {
+        return Next::Nothing;
+    };
+    match memory.prefs.may_write(&(), now) {
+        Ok(()) => Next::Write(Action::MendPrefs(change)),
+        Err(at) => Next::Later(at),
     }
 }
 
@@ -130,33 +129,92 @@ pub fn advertises(prefs: &Prefs, wanted: &[Ipv4Net]) -> bool {
     have == want
 }
 
-impl LoginMemory {
-    /// Notes that a key was given to tailscaled.
-    pub fn tried(&mut self, key: AuthKey, now: Duration) {
-        self.attempt = Some((key, now));
-    }
+/// The change that makes these prefs fit for a gateway; None when they are.
+pub fn mending(prefs: &Prefs) -> Option<PrefsChange> {
+    let Prefs {
+        want_running,
+        route_all,
+        corp_dns,
+        shields_up,
+        exit_node,
+        ..
+    } = prefs;
+    let change = PrefsChange {
+        advertise_routes: None,
+        want_running: (!want_running).then_some(true),
+        // Accepted routes go before the gateway's own connected networks.
+        route_all: route_all.then_some(false),
+        // The Pod's resolv.conf belongs to the cluster.
+        corp_dns: corp_dns.then_some(false),
+        shields_up: shields_up.then_some(false),
+        no_exit_node: !exit_node.is_empty(),
+    };
+    (change != PrefsChange::default()).then_some(change)
+}
 
-    /// Notes an observation: a key found beside a running node is not for use.
-    pub fn observe(&mut self, desired: &Desired, observed: &Observed) {
-        if observed.backend == Backend::Running && self.beside_running.is_none() {
-            self.beside_running = Some(desired.key.clone());
-        }
+/// The command that makes the same change by hand.
+pub fn mending_command(change: &PrefsChange) -> String {
+    let PrefsChange {
+        advertise_routes: _,
+        want_running,
+        route_all,
+        corp_dns,
+        shields_up,
+        no_exit_node,
+    } = change;
+    let mut flags = Vec::new();
+    if route_all.is_some() {
+        flags.push("--accept-routes=false");
     }
+    if corp_dns.is_some() {
+        flags.push("--accept-dns=false");
+    }
+    if shields_up.is_some() {
+        flags.push("--shields-up=false");
+    }
+    if *no_exit_node {
+        flags.push("--exit-node=");
+    }
+    match (flags.is_empty(), want_running.is_some()) {
+        (true, _) => "tailscale up".to_owned(),
+        (false, false) => format!("tailscale set {}", flags.join(" ")),
+        (false, true) => format!("tailscale set {} && tailscale up", flags.join(" ")),
+    }
+}
 
-    fn may_try(&self, key: &AuthKey, observed: &Observed, now: Duration) -> bool {
-        match &self.attempt {
-            Some((tried, at)) if tried == key => {
-                // tailscaled goes on by itself until the control server refuses the key.
-                observed.login_error.is_some() && now.saturating_sub(*at) >= LOGIN_RETRY
+impl Memory {
+    /// Notes an observation, before the plan that is made from it.
+    pub fn observe(&mut self, desired: &Desired, observed: &Observed, now: Duration) {
+        self.login.observe(desired, observed, now);
+        if observed.backend != Backend::Running {
+            // What a login or a restart changed is nobody's drift.
+            self.routes.forget();
+            if observed.backend != Backend::Stopped {
+                self.prefs.forget();
             }
-            _ => true,
+            return;
+        }
+        if let Some(wanted) = &desired.routes {
+            self.routes
+                .observe(wanted, advertises(&observed.prefs, wanted), now);
+            self.prefs
+                .observe(&(), mending(&observed.prefs).is_none(), now);
         }
     }
 
-    fn is_new_while_running(&self, key: &AuthKey) -> bool {
-        let tried = self.attempt.as_ref().is_some_and(|(tried, _)| tried == key);
-        let beside = self.beside_running.as_ref();
-        !tried && beside.is_some_and(|first| first.as_ref() != Some(key))
+    /// Notes a write that tailscaled took.
+    pub fn written(&mut self, action: &Action, now: Duration) {
+        match action {
+            Action::SetRoutes(_) => self.routes.written(now),
+            Action::MendPrefs(_) => self.prefs.written(now),
+            Action::LogIn(key) | Action::LogInAgain(key) => self.login.tried(key.clone(), now),
+        }
+    }
+
+    /// The connection to tailscaled was lost: it may come back with other prefs.
+    pub fn lost(&mut self) {
+        self.routes.forget();
+        self.prefs.forget();
     }
 }
 

@@ -154,6 +154,8 @@ pub struct TailnetReport {
     pub health: Vec<String>,
     /// Where the login stands.
     pub login: String,
+    /// Times that routes or prefs which another writer changed were put right.
+    pub healings: u64,
 }
 
 /// How far one prefix got, from the wish to the kernel.

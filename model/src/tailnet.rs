@@ -167,4 +167,8 @@ pub struct PrefsChange {
     pub route_all: Option<bool>,
     /// Let the tailnet manage resolv.conf.
     pub corp_dns: Option<bool>,
+    /// Refuse incoming connections.
+    pub shields_up: Option<bool>,
+    /// Use no exit node.
+    pub no_exit_node: bool,
 }

@@ -14,11 +14,24 @@ pub(crate) fn run() -> Result<()> {
     if !binary.exists() {
         step::run(
             &format!("install cargo-deny {VERSION} into the cache (some minutes, once)"),
-            Command::new("cargo").args(["install", "--locked", "--quiet", "cargo-deny", "--version", VERSION, "--root"]).arg(&root),
+            Command::new("cargo")
+                .args([
+                    "install",
+                    "--locked",
+                    "--quiet",
+                    "cargo-deny",
+                    "--version",
+                    VERSION,
+                    "--root",
+                ])
+                .arg(&root),
         )
         .context("cargo-deny could not be installed from crates.io")?;
     }
     // Advisories need a clone of their database, which closed networks do not have; they are a
     // step of their own so that a new advisory cannot break an unrelated change.
-    step::run("cargo deny", Command::new(&binary).args(["--workspace", "check", "bans", "licenses", "sources"]))
+    step::run(
+        "cargo deny",
+        Command::new(&binary).args(["--workspace", "check", "bans", "licenses", "sources"]),
+    )
 }

@@ -12,7 +12,11 @@ use clap::{Parser, Subcommand};
 use tsunaro_integration::{packages, peers::Peers};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The project's own commands", bin_name = "cargo xtask")]
+#[command(
+    name = "cargo xtask",
+    about = "The project's own commands",
+    bin_name = "cargo xtask"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

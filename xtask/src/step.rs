@@ -16,7 +16,9 @@ pub(crate) struct Counts {
 /// Runs a command with its output shown, and says how long it took.
 pub(crate) fn run(what: &str, command: &mut Command) -> Result<()> {
     let started = begin(what);
-    let status = command.status().with_context(|| format!("cannot start {}", program(command)))?;
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start {}", program(command)))?;
     end(what, started);
     if !status.success() {
         bail!("{what} failed: {} ended with {status}", program(command));
@@ -32,17 +34,25 @@ pub(crate) fn run_tests(what: &str, command: &mut Command, total: &mut Counts) -
         .stdout(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {}", program(command)))?;
-    let stdout = child.stdout.take().context("the test command has no stdout")?;
+    let stdout = child
+        .stdout
+        .take()
+        .context("the test command has no stdout")?;
     let mut counts = Counts::default();
     for line in BufReader::new(stdout).lines() {
         let line = line.context("reading the test command's output")?;
         writeln!(std::io::stdout(), "{line}").context("writing to stdout")?;
         counts.add_line(&line);
     }
-    let status = child.wait().with_context(|| format!("waiting for {}", program(command)))?;
+    let status = child
+        .wait()
+        .with_context(|| format!("waiting for {}", program(command)))?;
     end(what, started);
     if !status.success() && counts.failed == 0 {
-        bail!("{what} failed without a failed test (it did not build, or died): {} ended with {status}", program(command));
+        bail!(
+            "{what} failed without a failed test (it did not build, or died): {} ended with {status}",
+            program(command)
+        );
     }
     if status.success() && counts.passed == 0 {
         bail!("{what} ran no test");
@@ -55,7 +65,9 @@ pub(crate) fn run_tests(what: &str, command: &mut Command, total: &mut Counts) -
 impl Counts {
     /// Adds a libtest line such as `test result: ok. 3 passed; 0 failed; …`.
     fn add_line(&mut self, line: &str) {
-        let Some(rest) = line.strip_prefix("test result: ") else { return };
+        let Some(rest) = line.strip_prefix("test result: ") else {
+            return;
+        };
         let number_before = |word: &str| -> u64 {
             let mut last = 0;
             for token in rest.split([' ', ';', '.']) {
@@ -99,6 +111,12 @@ mod tests {
         ] {
             counts.add_line(line);
         }
-        assert_eq!(counts, Counts { passed: 13, failed: 2 });
+        assert_eq!(
+            counts,
+            Counts {
+                passed: 13,
+                failed: 2
+            }
+        );
     }
 }

@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use tsunaro_integration::{packages, peers::Peers};
 
-use crate::step::{self, Counts};
 use crate::architecture;
+use crate::step::{self, Counts};
 
 /// A part of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -30,11 +30,18 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     if all || part == Some(Part::Unit) {
         let mut command = cargo("test");
         command.args(["--workspace", "--exclude", "tsunaro-integration"]);
-        step::run_tests("unit tests, properties, loopback sockets", command.args(filter), &mut counts)?;
+        step::run_tests(
+            "unit tests, properties, loopback sockets",
+            command.args(filter),
+            &mut counts,
+        )?;
     }
     if part != Some(Part::Unit) {
         Peers::ensure()?;
-        step::run("build the agent", cargo("build").args(["-p", "tsunaro-agent"]))?;
+        step::run(
+            "build the agent",
+            cargo("build").args(["-p", "tsunaro-agent"]),
+        )?;
     }
     for (each, test, what) in [
         (Part::Dns, "dns", "DNS cases on the wire"),
@@ -42,7 +49,9 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     ] {
         if all || part == Some(each) {
             let mut command = cargo("test");
-            command.args(["-p", "tsunaro-integration", "--test", test]).args(filter);
+            command
+                .args(["-p", "tsunaro-integration", "--test", test])
+                .args(filter);
             command.args(["--", "--nocapture", "--test-threads=1"]);
             step::run_tests(what, &mut command, &mut counts)?;
         }
@@ -58,7 +67,17 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
 fn lints() -> Result<()> {
     architecture::run()?;
     step::run("cargo fmt --check", cargo("fmt").args(["--all", "--check"]))?;
-    step::run("cargo clippy", cargo("clippy").args(["--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))
+    step::run(
+        "cargo clippy",
+        cargo("clippy").args([
+            "--workspace",
+            "--all-targets",
+            "--quiet",
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    )
 }
 
 fn cargo(subcommand: &str) -> Command {

@@ -49,18 +49,28 @@ pub(crate) fn check(args: &FileArgs) -> Result<ExitCode> {
             },
             None => None,
         };
-        let input = hosts.as_ref().map_or(HostsInput::NotConfigured, HostsInput::Read);
+        let input = hosts
+            .as_ref()
+            .map_or(HostsInput::NotConfigured, HostsInput::Read);
         let (_, census) = Snapshot::build(&config.dns, input, 1, 1);
         summary = format!(
             ": zone {}, {} static and {} dynamic names, {} overrides, {} hosts entries in no zone",
-            config.dns.zone, census.static_names, census.dynamic_names, census.overrides, census.foreign_entries
+            config.dns.zone,
+            census.static_names,
+            census.dynamic_names,
+            census.overrides,
+            census.foreign_entries
         );
     }
     if findings == 0 {
         writeln!(out, "valid{summary}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "{findings} {}", if findings == 1 { "finding" } else { "findings" })?;
+    writeln!(
+        out,
+        "{findings} {}",
+        if findings == 1 { "finding" } else { "findings" }
+    )?;
     Ok(ExitCode::FAILURE)
 }
 
@@ -71,7 +81,13 @@ pub(super) fn read_config(path: &Path) -> (Option<Config>, Vec<String>) {
         Err(fault) => (None, vec![format!("{shown}: {fault}")]),
         Ok(content) => {
             let (config, findings) = parse_config(&content.bytes, &[]);
-            (config, findings.iter().map(|finding| finding.in_file(&shown).to_string()).collect())
+            (
+                config,
+                findings
+                    .iter()
+                    .map(|finding| finding.in_file(&shown).to_string())
+                    .collect(),
+            )
         }
     }
 }

@@ -30,7 +30,9 @@ pub(crate) enum ReadFault {
     #[error("it is not there; create it, or remove the field that names it")]
     Missing,
     /// Larger than allowed.
-    #[error("it is larger than {max} octets; raise --hosts-max-bytes if it is a hosts file, else look at what it is")]
+    #[error(
+        "it is larger than {max} octets; raise --hosts-max-bytes if it is a hosts file, else look at what it is"
+    )]
     TooLarge {
         /// The limit in octets.
         max: u64,
@@ -55,11 +57,16 @@ pub(crate) fn read_capped(path: &Path, max: u64) -> Result<Content, ReadFault> {
         return Err(ReadFault::Unreadable("it is not a regular file".to_owned()));
     }
     let mut bytes = Vec::new();
-    file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(fault)?;
+    file.take(max.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(fault)?;
     if bytes.len() as u64 > max {
         return Err(ReadFault::TooLarge { max });
     }
-    let hash = Sha256::digest(&bytes).iter().map(|octet| format!("{octet:02x}")).collect();
+    let hash = Sha256::digest(&bytes)
+        .iter()
+        .map(|octet| format!("{octet:02x}"))
+        .collect();
     Ok(Content { bytes, hash })
 }
 
@@ -73,7 +80,10 @@ mod tests {
         let path = dir.path().join("f");
         std::fs::write(&path, "abc").unwrap();
         let content = read_capped(&path, 3).unwrap();
-        assert_eq!(content.hash, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(
+            content.hash,
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
     }
 
     #[test]
@@ -85,6 +95,9 @@ mod tests {
         let dangling = dir.path().join("dangling");
         std::os::unix::fs::symlink("nowhere", &dangling).unwrap();
         assert_eq!(read_capped(&dangling, 3), Err(ReadFault::Missing));
-        assert!(matches!(read_capped(dir.path(), 3), Err(ReadFault::Unreadable(_))));
+        assert!(matches!(
+            read_capped(dir.path(), 3),
+            Err(ReadFault::Unreadable(_))
+        ));
     }
 }

@@ -28,7 +28,11 @@ impl DirectoryWatcher {
         if let Err(error) = &inner {
             tracing::warn!(%error, "No file notifications; changes are seen by a poll every 2 s");
         }
-        Self { inner: inner.ok(), armed: BTreeMap::new(), hints }
+        Self {
+            inner: inner.ok(),
+            armed: BTreeMap::new(),
+            hints,
+        }
     }
 
     /// Watches exactly these directories from now on.
@@ -36,7 +40,11 @@ impl DirectoryWatcher {
         let Some(inner) = &mut self.inner else { return };
         let mut wanted = BTreeMap::new();
         for directory in directories {
-            let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+            let directory = if directory.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                directory
+            };
             if let Ok(metadata) = directory.metadata() {
                 wanted.insert(directory.to_owned(), (metadata.dev(), metadata.ino()));
             }
@@ -50,7 +58,9 @@ impl DirectoryWatcher {
             keep
         });
         for (directory, identity) in wanted {
-            if !self.armed.contains_key(&directory) && inner.watch(&directory, RecursiveMode::NonRecursive).is_ok() {
+            if !self.armed.contains_key(&directory)
+                && inner.watch(&directory, RecursiveMode::NonRecursive).is_ok()
+            {
                 self.armed.insert(directory, identity);
             }
         }

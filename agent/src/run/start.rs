@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use arc_swap::ArcSwap;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -28,7 +29,7 @@ use crate::settings::{self, Listeners};
 use crate::stop::{DRAIN_TIMEOUT, Stage};
 use crate::tasks::{Delays, Tasks};
 use crate::world::{ConfigState, ReportContext, World, parse_config};
-use crate::{apply, kernel, tailnet, zone_builder};
+use crate::{apply, kernel, self_probe, tailnet, zone_builder};
 
 /// Events on their way to the loop; watchers wait when it is full.
 const EVENT_QUEUE: usize = 64;
@@ -63,7 +64,9 @@ impl Dns {
             address: upstream.address.to_string(),
             healthy: upstream.up,
             consecutive_failures: upstream.consecutive_failures,
-            smoothed_rtt_micros: upstream.smoothed_rtt.and_then(|rtt| u64::try_from(rtt.as_micros()).ok()),
+            smoothed_rtt_micros: upstream
+                .smoothed_rtt
+                .and_then(|rtt| u64::try_from(rtt.as_micros()).ok()),
         };
         self.forwarder.upstreams().into_iter().map(status).collect()
     }
@@ -83,7 +86,11 @@ impl Dns {
 ///
 /// # Errors
 /// Everything that a person must mend first: the config's findings, addresses that cannot be bound.
-pub(super) async fn start(args: RunArgs, tasks: &mut Tasks) -> Result<(MainLoop, mpsc::Receiver<Event>)> {
+pub(super) async fn start(
+    args: RunArgs,
+    tasks: &mut Tasks,
+) -> Result<(MainLoop, mpsc::Receiver<Event>)> {
+    raise_open_files();
     let ipv6 = settings::host_has_ipv6();
     let (config, config_state, listeners) = first_config(&args, ipv6)?;
     let (events_in, events) = mpsc::channel(EVENT_QUEUE);
@@ -91,7 +98,11 @@ pub(super) async fn start(args: RunArgs, tasks: &mut Tasks) -> Result<(MainLoop,
     let world = World::new(config, config_state);
 
     let hosts_wanted = settings::hosts_path(&args.files, &world.config).is_some();
-    let before_hosts = if hosts_wanted { HostsInput::Unread } else { HostsInput::NotConfigured };
+    let before_hosts = if hosts_wanted {
+        HostsInput::Unread
+    } else {
+        HostsInput::NotConfigured
+    };
     let (first, _) = Snapshot::build(&world.config.dns, before_hosts, 0, unix_now());
     let forwarder = Arc::new(Forwarder::new(&forward_config(&first)));
     let zone = Arc::new(ArcSwap::from_pointee(first));
@@ -103,14 +114,18 @@ pub(super) async fn start(args: RunArgs, tasks: &mut Tasks) -> Result<(MainLoop,
         Arc::clone(&dns_metrics),
         Limits::default(),
     )?;
-    let http_listener = TcpListener::bind(listeners.http)
-        .await
-        .with_context(|| format!("cannot listen on {} for HTTP; choose another with --http-listen", listeners.http))?;
+    let http_listener = TcpListener::bind(listeners.http).await.with_context(|| {
+        format!(
+            "cannot listen on {} for HTTP; choose another with --http-listen",
+            listeners.http
+        )
+    })?;
 
     let stop = CancellationToken::new();
     let (drained_in, drained) = oneshot::channel();
     let counters = Arc::new(AgentCounters::default());
-    say_what_is_served(&world.config, &server.addresses(), listeners.http, &args);
+    let own_addresses = server.addresses();
+    say_what_is_served(&world.config, &own_addresses, listeners.http, &args);
     let dns = Dns {
         zone,
         forwarder: Arc::clone(&forwarder),
@@ -134,10 +149,26 @@ pub(super) async fn start(args: RunArgs, tasks: &mut Tasks) -> Result<(MainLoop,
     let (build, build_out) = watch::channel(None);
     let (kernel_question, kernel_out) = watch::channel(KernelQuestion::default());
     tasks.start("file watcher", files::watch(paths_out, events_in.clone()));
-    tasks.start("zone builder", zone_builder::run(build_out, events_in.clone(), unix_now));
-    tasks.start("tailscaled watcher", tailnet::watch(api.clone(), events_in.clone()));
-    tasks.start("tailscaled writer", apply::run(api, actions_out, events_in.clone()));
-    tasks.start("kernel watcher", kernel::watch(kernel_out, events_in));
+    tasks.start(
+        "zone builder",
+        zone_builder::run(build_out, events_in.clone(), unix_now),
+    );
+    tasks.start(
+        "tailscaled watcher",
+        tailnet::watch(api.clone(), events_in.clone()),
+    );
+    tasks.start(
+        "tailscaled writer",
+        apply::run(api, actions_out, events_in.clone()),
+    );
+    tasks.start(
+        "kernel watcher",
+        kernel::watch(kernel_out, events_in.clone()),
+    );
+    tasks.start(
+        "self-probe",
+        self_probe::run(own_addresses, Arc::clone(&dns.zone), events_in),
+    );
 
     let started = jiff::Timestamp::now().to_string();
     let resolvers = host_resolvers();
@@ -151,7 +182,8 @@ pub(super) async fn start(args: RunArgs, tasks: &mut Tasks) -> Result<(MainLoop,
     });
     // The first conditions are for the log of the first step.
     world.conditions.clear();
-    let (readiness, readiness_out) = watch::channel(Readiness::NotReady("the zone is not loaded yet".to_owned()));
+    let (readiness, readiness_out) =
+        watch::channel(Readiness::NotReady("the zone is not loaded yet".to_owned()));
     let (report, report_out) = watch::channel(Arc::new(first_report));
     let surface = Surface {
         readiness: readiness_out,
@@ -165,12 +197,26 @@ pub(super) async fn start(args: RunArgs, tasks: &mut Tasks) -> Result<(MainLoop,
         args,
         listeners,
         world,
-        outputs: Outputs { paths, build, kernel: kernel_question, actions, readiness, report, dns },
+        outputs: Outputs {
+            paths,
+            build,
+            kernel: kernel_question,
+            actions,
+            readiness,
+            report,
+            dns,
+        },
         heartbeat,
         stage: Stage::Serving,
         started,
         resolvers,
-        pace: Pace { busy: false, deferred: false, last: None, not_before: Instant::now(), delays: Delays::new() },
+        pace: Pace {
+            busy: false,
+            wake: None,
+            last: None,
+            not_before: Instant::now(),
+            delays: Delays::new(),
+        },
     };
     main_loop.rebuild_unless_hosts_follow(hosts_wanted);
     main_loop.ask_kernel();
@@ -188,54 +234,110 @@ impl MainLoop {
 
 fn first_config(args: &RunArgs, ipv6: bool) -> Result<(Config, ConfigState, Listeners)> {
     let path = args.files.config.display().to_string();
-    let content = read_capped(&args.files.config, CONFIG_MAX).map_err(|fault| anyhow::anyhow!("{path}: {fault}"))?;
+    let content = read_capped(&args.files.config, CONFIG_MAX)
+        .map_err(|fault| anyhow::anyhow!("{path}: {fault}"))?;
     let listeners_of = |config: &Config| settings::listeners(args, &config.listen, ipv6);
     // Which listeners there are is in the file itself, unless flags say otherwise.
     let (config, _) = parse_config(&content.bytes, &[]);
     let listeners = config.as_ref().map(listeners_of);
-    let dns = listeners.as_ref().map(|listeners| listeners.dns.clone()).unwrap_or_default();
+    let dns = listeners
+        .as_ref()
+        .map(|listeners| listeners.dns.clone())
+        .unwrap_or_default();
     let (config, findings) = parse_config(&content.bytes, &dns);
-    let lines: Vec<String> = findings.iter().map(|finding| finding.in_file(&path).to_string()).collect();
+    let lines: Vec<String> = findings
+        .iter()
+        .map(|finding| finding.in_file(&path).to_string())
+        .collect();
     let (Some(config), Some(listeners)) = (config, listeners) else {
         bail!("the config cannot be used:\n{}", lines.join("\n"));
     };
     for finding in &lines {
         tracing::warn!("{finding}");
     }
-    let state = ConfigState { path, generation: 1, hash: content.hash, findings: lines, error: None };
+    let state = ConfigState {
+        path,
+        generation: 1,
+        hash: content.hash,
+        findings: lines,
+        error: None,
+    };
     Ok((config, state, listeners))
 }
 
 fn say_what_is_served(config: &Config, dns: &[SocketAddr], http: SocketAddr, args: &RunArgs) {
-    let Config { dns: DnsConfig { zone, wildcard_address, extra_zones, .. }, routes, .. } = config;
+    let Config {
+        dns:
+            DnsConfig {
+                zone,
+                wildcard_address,
+                extra_zones,
+                ..
+            },
+        routes,
+        ..
+    } = config;
     let addresses: Vec<String> = dns.iter().map(ToString::to_string).collect();
-    tracing::info!("Serving the zone {zone} on {} over UDP and TCP", addresses.join(", "));
+    tracing::info!(
+        "Serving the zone {zone} on {} over UDP and TCP",
+        addresses.join(", ")
+    );
     if let Some(address) = wildcard_address {
         tracing::info!("Names of the zone that do not exist get the wildcard address {address}");
     }
     for extra in extra_zones {
         let upstreams: Vec<String> = extra.upstreams.iter().map(ToString::to_string).collect();
-        tracing::info!("Forwarding {} to {}, names in the hosts file excepted", extra.zone, upstreams.join(", "));
+        tracing::info!(
+            "Forwarding {} to {}, names in the hosts file excepted",
+            extra.zone,
+            upstreams.join(", ")
+        );
     }
     match routes {
         None => tracing::info!("No routes section: DNS only, tailscaled's routes are left alone"),
         Some(routes) => {
-            let list: Vec<String> = tsunaro_model::routes::wanted(routes).iter().map(ToString::to_string).collect();
-            tracing::info!("Advertising {} through {}", list.join(", "), args.tailscaled_socket.display());
+            let list: Vec<String> = tsunaro_model::routes::wanted(routes)
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            tracing::info!(
+                "Advertising {} through {}",
+                list.join(", "),
+                args.tailscaled_socket.display()
+            );
         }
     }
     tracing::info!("Probes, status and metrics on http://{http}/readyz, /livez, /status, /metrics");
 }
 
 fn forward_config(snapshot: &Snapshot) -> ForwardConfig {
-    let zones = snapshot.extra_zones().iter().map(|zone| (zone.apex.clone(), zone.upstreams.clone())).collect();
-    ForwardConfig { primary: snapshot.apex().clone(), zones }
+    let zones = snapshot
+        .extra_zones()
+        .iter()
+        .map(|zone| (zone.apex.clone(), zone.upstreams.clone()))
+        .collect();
+    ForwardConfig {
+        primary: snapshot.apex().clone(),
+        zones,
+    }
+}
+
+/// A query to an upstream holds a socket, a client over TCP another: the soft limit of open files
+/// (often 1024) is raised to the hard one.
+fn raise_open_files() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "The limit of open files could not be raised");
+    }
 }
 
 /// The `nameserver` lines of resolv.conf (resolv.conf(5)); none when it cannot be read.
 fn host_resolvers() -> Vec<std::net::IpAddr> {
     let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    let addresses = text.lines().filter_map(|line| line.strip_prefix("nameserver")?.trim().parse().ok());
+    let addresses = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("nameserver")?.trim().parse().ok());
     addresses.collect()
 }
 

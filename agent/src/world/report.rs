@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ipnet::Ipv4Net;
 use tsunaro_model::kernel::checks::{self, CheckState, Duty, KernelCheck, KernelInputs};
 use tsunaro_model::report::{
-    API_VERSION, AgentInfo, CheckReport, ExtraZoneStatus, FileStatus, StatusReport, TailnetReport, Tri, UpstreamStatus,
-    ZoneStatus, carry_transitions,
+    API_VERSION, AgentInfo, CheckReport, ExtraZoneStatus, FileStatus, StatusReport, TailnetReport,
+    Tri, UpstreamStatus, ZoneStatus, carry_transitions,
 };
 use tsunaro_model::routes;
 use tsunaro_model::tailnet::DaemonStatus;
@@ -39,9 +39,15 @@ impl World {
         let view = self.tailnet_view();
         let wanted = self.config.routes.as_ref().map(routes::wanted);
         let checks = self.kernel_checks(wanted.as_deref().unwrap_or_default(), context);
-        let paths = checks.iter().flatten().filter_map(|(prefix, check)| Some(((*prefix)?, check.clone()))).collect();
-        let check_reports: Option<Vec<CheckReport>> = checks.map(|all| all.into_iter().map(|(_, check)| check).collect());
-        let (routes, mut conditions) = self.verdicts(&view, wanted.as_deref(), check_reports.as_deref(), &paths);
+        let paths = checks
+            .iter()
+            .flatten()
+            .filter_map(|(prefix, check)| Some(((*prefix)?, check.clone())))
+            .collect();
+        let check_reports: Option<Vec<CheckReport>> =
+            checks.map(|all| all.into_iter().map(|(_, check)| check).collect());
+        let (routes, mut conditions) =
+            self.verdicts(&view, wanted.as_deref(), check_reports.as_deref(), &paths);
         carry_transitions(&mut conditions, &self.conditions, context.now);
         self.conditions.clone_from(&conditions);
         StatusReport {
@@ -70,13 +76,27 @@ impl World {
         wanted: Option<&[Ipv4Net]>,
         kernel: Option<&[CheckReport]>,
         paths: &BTreeMap<Ipv4Net, CheckReport>,
-    ) -> (Vec<tsunaro_model::report::RouteTruth>, Vec<tsunaro_model::report::Condition>) {
-        let hosts_error = self.built.as_ref().and_then(|built| built.hosts.error.clone());
+    ) -> (
+        Vec<tsunaro_model::report::RouteTruth>,
+        Vec<tsunaro_model::report::Condition>,
+    ) {
+        let hosts_error = self
+            .built
+            .as_ref()
+            .and_then(|built| built.hosts.error.clone());
         let facts = Facts {
             listening: true,
             hosts: self.hosts_state(),
-            stale: self.config_state.error.iter().cloned().chain(hosts_error).collect(),
+            stale: self
+                .config_state
+                .error
+                .iter()
+                .cloned()
+                .chain(hosts_error)
+                .collect(),
             tailnet: view,
+            split_dns: &self.split_dns(),
+            deaf: &self.deaf,
             wanted,
             kernel,
             paths,
@@ -91,22 +111,54 @@ impl World {
     ) -> Option<Vec<(Option<Ipv4Net>, CheckReport)>> {
         let view = self.kernel.as_ref()?.as_ref().ok()?;
         let inputs = KernelInputs {
-            duty: if self.config.routes.is_some() { Duty::Router } else { Duty::DnsOnly },
+            duty: if self.config.routes.is_some() {
+                Duty::Router
+            } else {
+                Duty::DnsOnly
+            },
             wanted: wanted.to_vec(),
-            tailnet_addresses: self.tailnet.status.iter().flat_map(|status| status.addresses.clone()).collect(),
+            tailnet_addresses: self
+                .tailnet
+                .status
+                .iter()
+                .flat_map(|status| status.addresses.clone())
+                .collect(),
             resolvers: context.resolvers.to_vec(),
         };
-        Some(checks::check(view, &inputs).into_iter().map(check_report).collect())
+        Some(
+            checks::check(view, &inputs)
+                .into_iter()
+                .map(check_report)
+                .collect(),
+        )
     }
 
     fn config_status(&self) -> FileStatus {
-        let super::ConfigState { path, generation, hash, findings, error } = self.config_state.clone();
-        FileStatus { path, generation, hash, error, findings }
+        let super::ConfigState {
+            path,
+            generation,
+            hash,
+            findings,
+            error,
+        } = self.config_state.clone();
+        FileStatus {
+            path,
+            generation,
+            hash,
+            error,
+            findings,
+        }
     }
 
     fn hosts_status(&self) -> Option<FileStatus> {
-        let HostsFile::Seen(path, _) = &self.hosts_file else { return None };
-        let hosts = self.built.as_ref().map(|built| built.hosts.clone()).unwrap_or_default();
+        let HostsFile::Seen(path, _) = &self.hosts_file else {
+            return None;
+        };
+        let hosts = self
+            .built
+            .as_ref()
+            .map(|built| built.hosts.clone())
+            .unwrap_or_default();
         Some(FileStatus {
             path: path.clone(),
             generation: hosts.generation,
@@ -118,7 +170,10 @@ impl World {
 
     fn zone_status(&self) -> ZoneStatus {
         let Some(built) = &self.built else {
-            return ZoneStatus { name: self.config.dns.zone.to_string(), ..ZoneStatus::default() };
+            return ZoneStatus {
+                name: self.config.dns.zone.to_string(),
+                ..ZoneStatus::default()
+            };
         };
         ZoneStatus {
             name: built.snapshot.apex().to_string(),
@@ -129,13 +184,22 @@ impl World {
             overrides: built.census.overrides,
             foreign_entries: built.census.foreign_entries,
             skipped: built.hosts.skipped,
-            shadowed_names: built.census.shadowed.iter().take(MAX_SHADOWED).map(ToString::to_string).collect(),
+            shadowed_names: built
+                .census
+                .shadowed
+                .iter()
+                .take(MAX_SHADOWED)
+                .map(ToString::to_string)
+                .collect(),
         }
     }
 
     fn extra_zone_statuses(&self, context: &ReportContext<'_>) -> Vec<ExtraZoneStatus> {
         let status_of = |address: String| {
-            let known = context.upstreams.iter().find(|upstream| upstream.address == address);
+            let known = context
+                .upstreams
+                .iter()
+                .find(|upstream| upstream.address == address);
             known.cloned().unwrap_or(UpstreamStatus {
                 address,
                 healthy: true,
@@ -148,28 +212,54 @@ impl World {
             .iter()
             .map(|zone| ExtraZoneStatus {
                 zone: zone.zone.to_string(),
-                upstreams: zone.upstreams.iter().map(|address| status_of(address.to_string())).collect(),
+                upstreams: zone
+                    .upstreams
+                    .iter()
+                    .map(|address| status_of(address.to_string()))
+                    .collect(),
             })
             .collect()
     }
 
-    fn tailnet_report(&self, view: &TailnetView, context: &ReportContext<'_>) -> Option<TailnetReport> {
+    fn tailnet_report(
+        &self,
+        view: &TailnetView,
+        context: &ReportContext<'_>,
+    ) -> Option<TailnetReport> {
         if *view == TailnetView::NotConfigured {
             return None;
         }
         let login = match view {
             TailnetView::Seen { login, .. } => format!("{login:?}"),
-            TailnetView::NotConfigured | TailnetView::Unseen | TailnetView::Unreachable(_) => "Unknown".to_owned(),
+            TailnetView::NotConfigured | TailnetView::Unseen | TailnetView::Unreachable(_) => {
+                "Unknown".to_owned()
+            }
         };
         let error = match view {
             TailnetView::Unreachable(why) => Some(why.clone()),
             TailnetView::NotConfigured | TailnetView::Unseen | TailnetView::Seen { .. } => None,
         };
-        let base = TailnetReport { socket: context.socket.to_owned(), error, login, ..TailnetReport::default() };
-        let Some(DaemonStatus { version, backend, have_node_key: _, addresses, health, auth_url: _, node }) =
-            &self.tailnet.status
+        let base = TailnetReport {
+            socket: context.socket.to_owned(),
+            error,
+            login,
+            healings: self.healings(),
+            ..TailnetReport::default()
+        };
+        let Some(DaemonStatus {
+            version,
+            backend,
+            have_node_key: _,
+            addresses,
+            health,
+            auth_url: _,
+            node,
+        }) = &self.tailnet.status
         else {
-            return Some(TailnetReport { backend_state: "Unknown".to_owned(), ..base });
+            return Some(TailnetReport {
+                backend_state: "Unknown".to_owned(),
+                ..base
+            });
         };
         let node = node.clone().unwrap_or_default();
         Some(TailnetReport {
@@ -187,12 +277,26 @@ impl World {
 }
 
 fn check_report(check: KernelCheck) -> (Option<Ipv4Net>, CheckReport) {
-    let KernelCheck { name, prefix, state } = check;
+    let KernelCheck {
+        name,
+        prefix,
+        state,
+    } = check;
     let (status, reason, message) = match state {
         CheckState::Ok => (Tri::True, "Ok".to_owned(), String::new()),
         CheckState::Failed { reason, message } => (Tri::False, reason.to_string(), message),
-        CheckState::Unknown { reason, command } => (Tri::Unknown, reason.to_string(), format!("see: {command}")),
+        CheckState::Unknown { reason, command } => {
+            (Tri::Unknown, reason.to_string(), format!("see: {command}"))
+        }
     };
     let name = prefix.map_or_else(|| name.to_string(), |prefix| format!("{name}/{prefix}"));
-    (prefix, CheckReport { name, status, reason, message })
+    (
+        prefix,
+        CheckReport {
+            name,
+            status,
+            reason,
+            message,
+        },
+    )
 }

@@ -39,11 +39,16 @@ pub(crate) enum ConfigChange {
 }
 
 /// Parses config content for a process that listens on `listeners`.
-pub(crate) fn parse_config(text: &[u8], listeners: &[SocketAddr]) -> (Option<Config>, Vec<Finding>) {
+pub(crate) fn parse_config(
+    text: &[u8],
+    listeners: &[SocketAddr],
+) -> (Option<Config>, Vec<Finding>) {
     let text = String::from_utf8_lossy(text);
     let mut parsed = config::parse(&text);
     if parsed.config.is_some() {
-        parsed.findings.extend(parsed.check_upstreams_against(listeners));
+        parsed
+            .findings
+            .extend(parsed.check_upstreams_against(listeners));
     }
     let usable = !parsed.findings.iter().any(Finding::is_error);
     (parsed.config.filter(|_| usable), parsed.findings)
@@ -70,7 +75,10 @@ impl World {
             return ConfigChange::None;
         }
         let (config, findings) = parse_config(&content.bytes, listeners);
-        let lines: Vec<String> = findings.iter().map(|finding| finding.in_file(&state.path).to_string()).collect();
+        let lines: Vec<String> = findings
+            .iter()
+            .map(|finding| finding.in_file(&state.path).to_string())
+            .collect();
         let Some(config) = config else {
             state.error = Some(lines.join("\n"));
             return ConfigChange::Refused(lines);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use nix::libc::EAFNOSUPPORT;
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
@@ -60,6 +61,9 @@ fn fix(error: &io::Error) -> &'static str {
         }
         io::ErrorKind::AddrNotAvailable => {
             "no interface has this address: correct it, or start after it is there"
+        }
+        _ if error.raw_os_error() == Some(EAFNOSUPPORT) => {
+            "this host has no IPv6: listen on IPv4 addresses only"
         }
         _ => "check the address",
     }

@@ -1,6 +1,6 @@
 //! Section I: EDNS and the message format.
 
-use tsunaro_dns::forwarding::ClientTransport;
+use tsunaro_dns::forwarding::{ClientTransport, Forwarded};
 
 use crate::fixture::{w0, w1};
 use crate::message::rtype::*;
@@ -340,4 +340,21 @@ fn rule_7_meta_types_that_are_no_data_are_errors() {
     ] {
         assert_eq!(w0().ask("web.Z", qtype), expected, "type {qtype}");
     }
+}
+
+#[test]
+fn rule_62_an_authority_section_that_does_not_fit_is_left_out_whole() {
+    use hickory_proto::rr::rdata::TXT;
+    use hickory_proto::rr::{RData, Record};
+    let proof = RData::TXT(TXT::new(vec!["x".repeat(255)]));
+    let proofs = vec![Record::from_rdata(crate::message::hickory("E"), 9, proof); 4];
+    let authority = [vec![crate::fixture::soa("E")], proofs].concat();
+    let answer = vec![crate::fixture::cname("nx.E", "y.E")];
+    let negative = Forwarded {
+        authority,
+        ..crate::fixture::forwarded(answer)
+    };
+    let query = ask("nx.E", A).with(|opt| opt.size = 600);
+    let reply = w0().reply(&query, ClientTransport::Udp, |_| Ok(negative.clone()));
+    assert_eq!(line(&reply.octets), "NOERROR tc ra: [nx.E 20 CNAME y.E]");
 }

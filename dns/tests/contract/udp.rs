@@ -275,6 +275,13 @@ fn a_forbidden_port_names_the_sysctl() {
             .contains("net.ipv4.ip_unprivileged_port_start=0"),
         "{error}"
     );
+    let source = io::Error::from_raw_os_error(nix::libc::EAFNOSUPPORT);
+    let error = BindError {
+        address: "[::]:53".parse().unwrap(),
+        source,
+        ..error
+    };
+    assert!(error.to_string().contains("no IPv6"), "{error}");
 }
 
 #[tokio::test]

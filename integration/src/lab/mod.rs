@@ -10,7 +10,7 @@ mod ping;
 mod process;
 mod rest;
 mod run;
-mod spawner;
+pub(crate) mod spawner;
 mod start;
 mod tailnet_node;
 mod upstream;

@@ -25,7 +25,7 @@ pub struct Process {
 }
 
 impl Process {
-    pub(super) fn new(name: String, child: Child, log: PathBuf, log_start: u64) -> Self {
+    pub(crate) fn new(name: String, child: Child, log: PathBuf, log_start: u64) -> Self {
         let pid = child.id();
         Self {
             name,

@@ -33,7 +33,7 @@ fn spawner() -> &'static SyncSender<Request> {
 }
 
 /// Spawns the command from the spawner's thread.
-pub(super) fn spawn(command: Command) -> Result<Child> {
+pub(crate) fn spawn(command: Command) -> Result<Child> {
     let program = command.get_program().to_owned();
     let (reply, answer) = sync_channel(1);
     spawner()

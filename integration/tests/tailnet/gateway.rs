@@ -52,12 +52,20 @@ pub(crate) fn hosts(address: &str) -> String {
 impl<'a> Gateway<'a> {
     /// Starts the agent on gateway `number`, with a key for its tailscaled in the key file.
     pub(crate) fn start(lab: &'a Lab, number: usize, targets: &[&str]) -> Result<Self> {
-        let key = lab.headscale().rest().preauth_key(&KeyOptions::tagged("tag:fabric"))?;
+        let key = lab
+            .headscale()
+            .rest()
+            .preauth_key(&KeyOptions::tagged("tag:fabric"))?;
         Self::start_with_key(lab, number, targets, &key)
     }
 
     /// The same with this content of the key file.
-    pub(crate) fn start_with_key(lab: &'a Lab, number: usize, targets: &[&str], key: &str) -> Result<Self> {
+    pub(crate) fn start_with_key(
+        lab: &'a Lab,
+        number: usize,
+        targets: &[&str],
+        key: &str,
+    ) -> Result<Self> {
         let node = lab.gateway(number)?;
         // As in the Pod, whose safe sysctl lets it bind port 53 without a capability.
         node.sh("sysctl -q -w net.ipv4.ip_unprivileged_port_start=0")?;
@@ -67,7 +75,13 @@ impl<'a> Gateway<'a> {
         Mount::new(mounts.join("key"), &[("authkey", key)])?;
         let agent = node.spawn(
             Cmd::new(agent_binary()?)
-                .args(["run", "--dns-listen", "0.0.0.0:53", "--http-listen", "127.0.0.1:9181"])
+                .args([
+                    "run",
+                    "--dns-listen",
+                    "0.0.0.0:53",
+                    "--http-listen",
+                    "127.0.0.1:9181",
+                ])
                 .arg("--config")
                 .arg(config.path("gateway.yaml"))
                 .arg("--tailscaled-socket")
@@ -75,7 +89,12 @@ impl<'a> Gateway<'a> {
                 .name("agent")
                 .unprivileged(),
         )?;
-        Ok(Self { node, config, hosts, agent })
+        Ok(Self {
+            node,
+            config,
+            hosts,
+            agent,
+        })
     }
 
     /// The status report.
@@ -85,30 +104,61 @@ impl<'a> Gateway<'a> {
         serde_json::from_str(&body).context("the status is no JSON")
     }
 
+    /// One text of the status report, by its JSON pointer; empty when it is absent.
+    pub(crate) fn text(&self, pointer: &str) -> Result<String> {
+        let status = self.status()?;
+        let text = status.pointer(pointer).and_then(Value::as_str);
+        Ok(text.unwrap_or_default().to_owned())
+    }
+
     /// `True/Advertised` for a condition of the status report.
     pub(crate) fn condition(&self, kind: &str) -> Result<String> {
         let status = self.status()?;
-        let conditions = status["conditions"].as_array().context("no conditions")?;
-        let found = conditions.iter().find(|condition| condition["type"] == kind).context("no such condition")?;
-        let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
-        Ok(format!("{}/{}", text("status"), text("reason")))
+        let conditions = status
+            .get("conditions")
+            .and_then(Value::as_array)
+            .context("no conditions")?;
+        let text = |condition: &Value, field: &str| {
+            let text = condition.get(field).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let found = conditions
+            .iter()
+            .find(|condition| text(condition, "type") == kind)
+            .context("no such condition")?;
+        Ok(format!(
+            "{}/{}",
+            text(found, "status"),
+            text(found, "reason")
+        ))
     }
 
     /// Waits until a condition reads so.
     pub(crate) fn wait_condition(&self, lab: &Lab, kind: &str, expected: &str) -> Result<()> {
-        lab.wait_until(&format!("{kind}={expected}"), Duration::from_secs(45), || {
-            let got = self.condition(kind)?;
-            ensure!(got == expected, "it is {got}");
-            Ok(Some(()))
-        })
+        lab.wait_until(
+            &format!("{kind}={expected}"),
+            Duration::from_secs(45),
+            || {
+                let got = self.condition(kind)?;
+                ensure!(got == expected, "it is {got}");
+                Ok(Some(()))
+            },
+        )
     }
 
     /// What tailscaled advertises, sorted.
     pub(crate) fn advertised(&self) -> Result<Vec<String>> {
         let (_, prefs) = self.node.localapi("GET", "prefs", "")?;
         let prefs: Value = serde_json::from_str(&prefs).context("prefs are no JSON")?;
-        let routes = prefs["AdvertiseRoutes"].as_array().cloned().unwrap_or_default();
-        let mut routes: Vec<String> = routes.iter().filter_map(|r| r.as_str().map(str::to_owned)).collect();
+        let routes = prefs
+            .get("AdvertiseRoutes")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        let mut routes: Vec<String> = routes
+            .iter()
+            .filter_map(|r| r.as_str().map(str::to_owned))
+            .collect();
         routes.sort();
         Ok(routes)
     }
@@ -125,7 +175,11 @@ impl<'a> Gateway<'a> {
 
 /// The full set with the egress target.
 pub(crate) fn all_routes() -> Vec<String> {
-    let mut routes = vec![LAN.to_owned(), LB_RANGE.to_owned(), format!("{EGRESS_TARGET}/32")];
+    let mut routes = vec![
+        LAN.to_owned(),
+        LB_RANGE.to_owned(),
+        format!("{EGRESS_TARGET}/32"),
+    ];
     routes.sort();
     routes
 }
@@ -134,10 +188,16 @@ pub(crate) fn all_routes() -> Vec<String> {
 pub(crate) fn wait_peer_route(lab: &Lab, prefix: &str, present: bool) -> Result<()> {
     // `ip route` writes a /32 without its length.
     let shown = prefix.trim_end_matches("/32").to_owned();
-    lab.wait_until(&format!("{prefix} at the peer: {present}"), Duration::from_secs(30), || {
-        let table = lab.peer().sh("ip route show table 52")?;
-        let found = table.lines().any(|line| line.split_whitespace().next() == Some(&shown));
-        ensure!(found == present, "the table is {table}");
-        Ok(Some(()))
-    })
+    lab.wait_until(
+        &format!("{prefix} at the peer: {present}"),
+        Duration::from_secs(30),
+        || {
+            let table = lab.peer().sh("ip route show table 52")?;
+            let found = table
+                .lines()
+                .any(|line| line.split_whitespace().next() == Some(&shown));
+            ensure!(found == present, "the table is {table}");
+            Ok(Some(()))
+        },
+    )
 }

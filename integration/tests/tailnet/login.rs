@@ -10,16 +10,26 @@ use crate::gateway::Gateway;
 use crate::timed;
 
 #[test]
-fn a_fresh_tailscaled_is_logged_in_from_the_key_file_and_again_after_its_state_is_lost() -> Result<()> {
+fn a_fresh_tailscaled_is_logged_in_from_the_key_file_and_again_after_its_state_is_lost()
+-> Result<()> {
     let _timed = timed("test: login from the key file");
     let lab = Lab::start(LabOptions::default())?;
     let rest = lab.headscale().rest();
     // An empty key file first: the agent waits and says what it waits for.
     let gateway = Gateway::start_with_key(&lab, 1, &[], "")?;
     gateway.wait_condition(&lab, "TailnetReady", "False/NeedsLogin")?;
-    ensure!(gateway.node.http_get("http://127.0.0.1:9181/readyz")?.0 == 200, "DNS is ready without a login");
-    let uid = gateway.node.sh(&format!("awk '/^Uid|^CapEff/ {{print $2}}' /proc/{}/status", gateway.agent.pid()))?;
-    ensure!(uid.split_whitespace().eq(["65534", "0000000000000000"]), "the agent runs as {uid}");
+    ensure!(
+        gateway.node.http_get("http://127.0.0.1:9181/readyz")?.0 == 200,
+        "DNS is ready without a login"
+    );
+    let uid = gateway.node.sh(&format!(
+        "awk '/^Uid|^CapEff/ {{print $2}}' /proc/{}/status",
+        gateway.agent.pid()
+    ))?;
+    ensure!(
+        uid.split_whitespace().eq(["65534", "0000000000000000"]),
+        "the agent runs as {uid}"
+    );
 
     let key = rest.preauth_key(&KeyOptions::tagged("tag:fabric"))?;
     new_key(&gateway, &key)?;
@@ -43,8 +53,14 @@ fn a_fresh_tailscaled_is_logged_in_from_the_key_file_and_again_after_its_state_i
     gateway.wait_advertised(&lab, &[LAN, LB_RANGE])?;
 
     let log = gateway.agent.log();
-    ensure!(!log.contains(&key) && !log.contains(&second), "a key shows in the log");
-    ensure!(!gateway.status()?.to_string().contains(&second), "a key shows in the status");
+    ensure!(
+        !log.contains(&key) && !log.contains(&second),
+        "a key shows in the log"
+    );
+    ensure!(
+        !gateway.status()?.to_string().contains(&second),
+        "a key shows in the status"
+    );
     Ok(())
 }
 
@@ -57,9 +73,18 @@ fn a_refused_key_is_reported_and_a_good_one_heals_it() -> Result<()> {
     let gateway = Gateway::start_with_key(&lab, 1, &[], &wrong)?;
     gateway.wait_condition(&lab, "TailnetReady", "False/LoginRefused")?;
     let status = gateway.status()?.to_string();
-    ensure!(status.contains("put a new pre-auth key there"), "no remedy in {status}");
-    ensure!(!status.contains(&wrong) && !gateway.agent.log().contains(&wrong), "the key shows");
-    new_key(&gateway, &rest.preauth_key(&KeyOptions::tagged("tag:fabric"))?)?;
+    ensure!(
+        status.contains("put a new pre-auth key there"),
+        "no remedy in {status}"
+    );
+    ensure!(
+        !status.contains(&wrong) && !gateway.agent.log().contains(&wrong),
+        "the key shows"
+    );
+    new_key(
+        &gateway,
+        &rest.preauth_key(&KeyOptions::tagged("tag:fabric"))?,
+    )?;
     gateway.wait_condition(&lab, "TailnetReady", "True/Running")?;
     gateway.wait_advertised(&lab, &[LAN, LB_RANGE])
 }
@@ -75,12 +100,17 @@ fn a_new_key_while_running_keeps_the_node_and_its_routes() -> Result<()> {
     let before = rest.node("gw-1")?;
     let key = rest.preauth_key(&KeyOptions::tagged("tag:fabric"))?;
     new_key(&gateway, &key)?;
-    lab.wait_until("the log line of the new login", Duration::from_secs(10), || {
-        Ok(gateway.agent.log().contains("log in again").then_some(()))
-    })?;
+    lab.wait_until(
+        "the log line of the new login",
+        Duration::from_secs(10),
+        || Ok(gateway.agent.log().contains("log in again").then_some(())),
+    )?;
     gateway.wait_condition(&lab, "RoutesAdvertised", "True/Advertised")?;
     let after = rest.node("gw-1")?;
-    ensure!(before.id == after.id, "the node changed: {before:?} {after:?}");
+    ensure!(
+        before.id == after.id,
+        "the node changed: {before:?} {after:?}"
+    );
     Ok(())
 }
 

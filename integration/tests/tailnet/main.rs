@@ -1,5 +1,6 @@
 //! The agent beside a real tailscaled on a real tailnet, as uid 65534 without capabilities.
 
+mod example;
 mod gateway;
 mod leaving;
 mod login;
@@ -18,6 +19,10 @@ fn timed(what: &'static str) -> Timed {
 
 impl Drop for Timed {
     fn drop(&mut self) {
-        say(&format!("{}: {:.2} s", self.0, self.1.elapsed().as_secs_f64()));
+        say(&format!(
+            "{}: {:.2} s",
+            self.0,
+            self.1.elapsed().as_secs_f64()
+        ));
     }
 }

@@ -41,6 +41,10 @@ pub(crate) struct PrefsPatch {
     route_all: Option<RouteAllPatch>,
     #[serde(flatten)]
     corp_dns: Option<CorpDnsPatch>,
+    #[serde(flatten)]
+    shields_up: Option<ShieldsUpPatch>,
+    #[serde(flatten)]
+    exit_node: Option<ExitNodePatch>,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,6 +74,26 @@ struct CorpDnsPatch {
     corp_dns: bool,
     #[serde(rename = "CorpDNSSet")]
     corp_dns_set: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ShieldsUpPatch {
+    shields_up: bool,
+    shields_up_set: bool,
+}
+
+/// Both ways to name an exit node, emptied.
+#[derive(Debug, Serialize)]
+struct ExitNodePatch {
+    #[serde(rename = "ExitNodeID")]
+    id: &'static str,
+    #[serde(rename = "ExitNodeIDSet")]
+    id_set: bool,
+    #[serde(rename = "ExitNodeIP")]
+    ip: &'static str,
+    #[serde(rename = "ExitNodeIPSet")]
+    ip_set: bool,
 }
 
 impl From<PrefsReply> for Prefs {
@@ -124,6 +148,8 @@ impl From<&PrefsChange> for PrefsPatch {
             want_running,
             route_all,
             corp_dns,
+            shields_up,
+            no_exit_node,
         } = change;
         Self {
             advertise_routes: advertise_routes
@@ -143,6 +169,16 @@ impl From<&PrefsChange> for PrefsPatch {
             corp_dns: corp_dns.map(|corp_dns| CorpDnsPatch {
                 corp_dns,
                 corp_dns_set: true,
+            }),
+            shields_up: shields_up.map(|shields_up| ShieldsUpPatch {
+                shields_up,
+                shields_up_set: true,
+            }),
+            exit_node: no_exit_node.then_some(ExitNodePatch {
+                id: "",
+                id_set: true,
+                ip: "",
+                ip_set: true,
             }),
         }
     }

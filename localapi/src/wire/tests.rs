@@ -175,12 +175,17 @@ fn a_change_names_only_what_it_changes_and_masks_it() {
             want_running: Some(true),
             route_all: Some(false),
             corp_dns: Some(false),
+            shields_up: Some(false),
+            no_exit_node: true,
         },
         &json!({
             "AdvertiseRoutes": [], "AdvertiseRoutesSet": true,
             "WantRunning": true, "WantRunningSet": true,
             "RouteAll": false, "RouteAllSet": true,
             "CorpDNS": false, "CorpDNSSet": true,
+            "ShieldsUp": false, "ShieldsUpSet": true,
+            "ExitNodeID": "", "ExitNodeIDSet": true,
+            "ExitNodeIP": "", "ExitNodeIPSet": true,
         }),
     );
 }

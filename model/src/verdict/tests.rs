@@ -1,4 +1,6 @@
 use super::*;
+use crate::plan::LoginState;
+use crate::split_dns::SplitDns;
 use crate::tailnet::Prefs;
 
 fn net(text: &str) -> Ipv4Net {
@@ -21,17 +23,20 @@ fn seen(backend: Backend, advertised: &[&str], login: LoginState) -> TailnetView
         .collect();
     let prefs = Prefs {
         advertise_routes,
+        want_running: true,
         ..Prefs::default()
     };
     TailnetView::Seen {
-        observed: Observed {
+        observed: Box::new(Observed {
             backend,
             prefs,
             health: vec![],
+            expired: false,
             login_error: None,
-        },
+        }),
         login,
         refused: None,
+        foreign_routes: false,
     }
 }
 
@@ -47,6 +52,8 @@ fn lines(tailnet: &TailnetView, forwarding: Tri, path: Tri) -> Vec<String> {
         tailnet,
         wanted: Some(&wanted),
         kernel: Some(&checks),
+        split_dns: &SplitDns::Unknown,
+        deaf: &[],
         paths: &paths,
     };
     routes(&facts)
@@ -120,6 +127,8 @@ fn conditions_tell_state_and_reason() {
         tailnet: &base,
         wanted: Some(&wanted),
         kernel: Some(&[]),
+        split_dns: &SplitDns::Unknown,
+        deaf: &[],
         paths: &paths,
     };
     let show = |facts: &Facts<'_>| {
@@ -132,7 +141,7 @@ fn conditions_tell_state_and_reason() {
     assert_eq!(
         show(&facts),
         "DNSReady=True/Serving TailnetReady=True/Running RoutesAdvertised=True/Advertised \
-         KernelReady=True/ChecksPassed SplitDNS=Unknown/NotChecked"
+         KernelReady=True/ChecksPassed SplitDNS=Unknown/NoNetworkMap"
     );
     let none = TailnetView::NotConfigured;
     let dns_only = Facts {
@@ -145,7 +154,7 @@ fn conditions_tell_state_and_reason() {
     assert_eq!(
         show(&dns_only),
         "DNSReady=Unknown/Starting TailnetReady=Unknown/NotConfigured RoutesAdvertised=Unknown/NotConfigured \
-         KernelReady=Unknown/NotRead SplitDNS=Unknown/NotChecked"
+         KernelReady=Unknown/NotRead SplitDNS=Unknown/NoNetworkMap"
     );
     let login = seen(Backend::NeedsLogin, &["192.0.2.0/24"], LoginState::Tried);
     let stale = Facts {
@@ -156,6 +165,97 @@ fn conditions_tell_state_and_reason() {
     assert_eq!(
         show(&stale),
         "DNSReady=True/ServingLastGood TailnetReady=False/LoginPending \
-         RoutesAdvertised=False/TailnetLoginPending KernelReady=True/ChecksPassed SplitDNS=Unknown/NotChecked"
+         RoutesAdvertised=False/TailnetLoginPending KernelReady=True/ChecksPassed SplitDNS=Unknown/NoNetworkMap"
     );
+}
+
+#[test]
+fn trouble_with_prefs_writers_and_logins_has_its_own_reasons() {
+    let wanted = [net("192.0.2.0/24")];
+    let paths = BTreeMap::new();
+    let base = |backend, login| seen(backend, &["192.0.2.0/24"], login);
+    let with = |view: TailnetView, change: fn(&mut Observed)| match view {
+        TailnetView::Seen {
+            mut observed,
+            login,
+            refused,
+            foreign_routes,
+        } => {
+            change(&mut observed);
+            TailnetView::Seen {
+                observed,
+                login,
+                refused,
+                foreign_routes,
+            }
+        }
+        other => other,
+    };
+    let foreign = match base(Backend::Running, LoginState::NotNeeded) {
+        TailnetView::Seen {
+            observed,
+            login,
+            refused,
+            ..
+        } => TailnetView::Seen {
+            observed,
+            login,
+            refused,
+            foreign_routes: true,
+        },
+        other => other,
+    };
+    let accepts = with(base(Backend::Running, LoginState::NotNeeded), |o| {
+        o.prefs.route_all = true
+    });
+    for (view, expected) in [
+        (foreign, "RoutesAdvertised=False/ForeignWriter"),
+        (accepts, "TailnetReady=False/PrefsDiffer"),
+        (
+            base(Backend::Stopped, LoginState::NotNeeded),
+            "TailnetReady=False/Stopped",
+        ),
+        (
+            base(Backend::NeedsLogin, LoginState::Expired),
+            "TailnetReady=False/NodeExpired",
+        ),
+        (
+            base(Backend::NeedsLogin, LoginState::Refused),
+            "TailnetReady=False/LoginRefused",
+        ),
+        (
+            base(Backend::NeedsLogin, LoginState::NoKey),
+            "TailnetReady=False/NeedsLogin",
+        ),
+        (
+            base(Backend::NoState, LoginState::NotNeeded),
+            "TailnetReady=False/NoState",
+        ),
+        (
+            base(Backend::Starting, LoginState::NotNeeded),
+            "TailnetReady=False/Starting",
+        ),
+        (TailnetView::Unseen, "TailnetReady=Unknown/Starting"),
+    ] {
+        let facts = Facts {
+            listening: true,
+            hosts: HostsState::Read,
+            stale: vec![],
+            tailnet: &view,
+            wanted: Some(&wanted),
+            kernel: Some(&[]),
+            split_dns: &SplitDns::Unknown,
+            deaf: &[],
+            paths: &paths,
+        };
+        let all = conditions(&facts);
+        let shown: Vec<String> = all
+            .iter()
+            .map(|c| format!("{}={:?}/{}", c.kind, c.status, c.reason))
+            .collect();
+        assert!(
+            shown.iter().any(|line| line == expected),
+            "{expected} is not in {shown:?}"
+        );
+    }
 }

@@ -1,4 +1,4 @@
-use hickory_proto::op::ResponseCode;
+use hickory_proto::op::{Message, ResponseCode};
 
 use super::super::fixtures::{cname, name, soa};
 use super::*;
@@ -226,7 +226,8 @@ async fn do_and_cd_reach_the_upstream_and_answers_without_rd_are_not_kept() {
             ..plain.clone()
         },
         Question {
-            name: name("other.corp.example."),
+            dnssec_ok: true,
+            checking_disabled: true,
             recursion_desired: false,
             ..plain.clone()
         },
@@ -252,7 +253,7 @@ async fn do_and_cd_reach_the_upstream_and_answers_without_rd_are_not_kept() {
             (false, false, true),
             (true, false, true),
             (false, true, true),
-            (false, false, false)
+            (true, true, false)
         ]
     );
     assert_eq!(forwarder.cached(), 3);
@@ -277,4 +278,34 @@ async fn a_chain_into_the_primary_zone_is_handed_back_with_its_links_also_from_t
         );
     }
     assert_eq!(net.seen().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ad_is_shown_to_clients_that_understand_it() {
+    fn validated(query: &Message) -> Vec<u8> {
+        let mut octets = Reply::Records(vec![address(60, 1)]).to_query(query);
+        octets[3] |= 0x20;
+        octets
+    }
+    let net = Net::new();
+    net.udp(u1(), Play::After(1, Reply::Custom(validated)));
+    for (authentic_data, dnssec_ok, expected) in [
+        (false, false, false),
+        (true, false, true),
+        (false, true, true),
+    ] {
+        let forwarder = forwarder(&net, &[u1()]);
+        let question = Question {
+            authentic_data,
+            dnssec_ok,
+            ..www()
+        };
+        for _ in 0..2 {
+            let result = timed(&forwarder, &question).await.0.unwrap();
+            assert_eq!(
+                result.authentic_data, expected,
+                "AD {authentic_data}, DO {dnssec_ok}"
+            );
+        }
+    }
 }

@@ -1,0 +1,97 @@
+//! `explain route PREFIX`: how far a prefix got, by the running agent's own report.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use ipnet::Ipv4Net;
+use tsunaro_model::report::{RouteTruth, Tri};
+use tsunaro_model::routes;
+
+use super::check::read_config;
+use super::fetch;
+use crate::cli::ExplainArgs;
+
+/// Prints the chain wanted → advertised → kernel, and the first step that fails. Exit code 0 when
+/// the prefix is carried, else 1.
+///
+/// # Errors
+/// When the prefix or the config cannot be understood, or no agent answers.
+pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
+    let ExplainArgs {
+        files,
+        running,
+        name: _,
+        rtype: prefix,
+    } = args;
+    let prefix: Ipv4Net = prefix.parse().with_context(|| {
+        format!("\"{prefix}\" is no IPv4 prefix; write one such as 192.0.2.0/24")
+    })?;
+    let mut out = std::io::stdout().lock();
+    let (config, findings) = read_config(&files.config);
+    let config =
+        config.with_context(|| format!("the config cannot be used:\n{}", findings.join("\n")))?;
+    let wanted = config
+        .routes
+        .as_ref()
+        .map(routes::wanted)
+        .unwrap_or_default();
+    let covering = wanted.iter().find(|wanted| wanted.contains(&prefix));
+    writeln!(out, "{prefix}")?;
+    let Some(covering) = covering else {
+        writeln!(
+            out,
+            "  wanted:     no; add it to routes.lan, or a host to routes.egressTargets"
+        )?;
+        if let Err(reason) = routes::check_routable(prefix) {
+            writeln!(out, "  and it may not be advertised: {reason}")?;
+        }
+        return Ok(ExitCode::FAILURE);
+    };
+    if *covering == prefix {
+        writeln!(out, "  wanted:     yes")?;
+    } else {
+        writeln!(out, "  wanted:     yes, as part of {covering}")?;
+    }
+    let report = fetch::report(running.address)?;
+    let truth = report
+        .routes
+        .iter()
+        .find(|truth| truth.prefix == covering.to_string());
+    let Some(truth) = truth else {
+        writeln!(
+            out,
+            "  the running agent does not know of it yet; its config may be older than the file"
+        )?;
+        return Ok(ExitCode::FAILURE);
+    };
+    let RouteTruth {
+        prefix: _,
+        wanted: _,
+        advertised,
+        kernel,
+        reason,
+        message,
+    } = truth;
+    writeln!(
+        out,
+        "  advertised: {}",
+        if *advertised { "yes" } else { "no" }
+    )?;
+    let shown = match kernel {
+        Tri::True => "yes",
+        Tri::False => "no",
+        Tri::Unknown => "not known",
+    };
+    writeln!(out, "  kernel:     {shown}")?;
+    writeln!(out, "=> {reason}: {message}")?;
+    writeln!(
+        out,
+        "   approval is the control server's to tell: headscale nodes list-routes"
+    )?;
+    Ok(if *advertised && *kernel == Tri::True {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,270 @@
+//! The conditions: summaries with a stable reason each.
+
+use super::{Facts, TailnetView, routes};
+use crate::plan::{self, LoginState, Observed};
+use crate::report::{CheckReport, Condition, Tri};
+use crate::split_dns::SplitDns;
+use crate::tailnet::Backend;
+use crate::zone::HostsState;
+
+/// The conditions, in a fixed order, without transition times.
+pub fn conditions(facts: &Facts<'_>) -> Vec<Condition> {
+    vec![
+        dns_ready(facts),
+        tailnet_ready(facts),
+        routes_advertised(facts),
+        kernel_ready(facts),
+        split_dns(facts.split_dns),
+    ]
+}
+
+fn dns_ready(facts: &Facts<'_>) -> Condition {
+    let verdict = if !facts.listening {
+        no("NotListening", "the DNS sockets are not bound".to_owned())
+    } else if facts.hosts == HostsState::Unread && facts.stale.is_empty() {
+        unknown("Starting", "the hosts file was not read yet")
+    } else if facts.hosts == HostsState::Unread {
+        no("HostsUnread", facts.stale.join("; "))
+    } else if !facts.deaf.is_empty() {
+        let message = format!(
+            "our own question went unanswered: {}",
+            facts.deaf.join("; ")
+        );
+        no("NotAnswering", message)
+    } else if facts.stale.is_empty() {
+        yes("Serving", "the zone is served".to_owned())
+    } else {
+        yes("ServingLastGood", facts.stale.join("; "))
+    };
+    condition("DNSReady", verdict)
+}
+
+pub(super) fn tailnet_ready(facts: &Facts<'_>) -> Condition {
+    let verdict = match facts.tailnet {
+        TailnetView::NotConfigured => unknown(
+            "NotConfigured",
+            "the config has neither routes nor tailnet.authKeyFile",
+        ),
+        TailnetView::Unseen => unknown("Starting", "tailscaled was not asked yet"),
+        TailnetView::Unreachable(why) => no("Unreachable", why.clone()),
+        TailnetView::Seen {
+            observed,
+            login,
+            refused,
+            foreign_routes: _,
+        } => match observed.backend {
+            Backend::Running => running(observed, refused.as_deref(), facts.wanted.is_some()),
+            Backend::NeedsLogin => needs_login(observed, *login),
+            Backend::Stopped => stopped(refused.as_deref()),
+            Backend::NeedsMachineAuth => {
+                let message =
+                    "the control server waits for an administrator to approve this machine";
+                no("NeedsApproval", message.to_owned())
+            }
+            Backend::InUseOtherUser => no(
+                "InUse",
+                "another user of this host owns tailscaled".to_owned(),
+            ),
+            Backend::Starting => no(
+                "Starting",
+                format!("tailscaled is connecting{}", health(observed)),
+            ),
+            Backend::NoState => {
+                let message = "tailscaled has no state yet: the control server or its state store was not reached";
+                no("NoState", format!("{message}{}", health(observed)))
+            }
+        },
+    };
+    condition("TailnetReady", verdict)
+}
+
+fn running(observed: &Observed, refused: Option<&str>, gateway: bool) -> Verdict {
+    match plan::mending(&observed.prefs) {
+        Some(change) if gateway => {
+            let command = plan::mending_command(&change);
+            let why = refused.map(|why| format!(" ({why})")).unwrap_or_default();
+            no(
+                "PrefsDiffer",
+                format!("tailscaled's prefs do not fit a gateway{why}; run: {command}"),
+            )
+        }
+        _ => yes("Running", "tailscaled runs".to_owned()),
+    }
+}
+
+fn stopped(refused: Option<&str>) -> Verdict {
+    let why = refused
+        .map(|why| format!(" and does not let us start it ({why})"))
+        .unwrap_or_default();
+    no(
+        "Stopped",
+        format!("tailscaled was told to stop{why}; run: tailscale up"),
+    )
+}
+
+fn needs_login(observed: &Observed, login: LoginState) -> Verdict {
+    match login {
+        LoginState::Refused => {
+            let error = observed.login_error.as_deref().unwrap_or_default();
+            let message = format!(
+                "the control server refused the key of tailnet.authKeyFile: {error}; put a new pre-auth key there"
+            );
+            no("LoginRefused", message)
+        }
+        LoginState::Expired => {
+            let message = "the node is expired at the control server, which no key mends; an administrator can run \
+                           `headscale nodes expire --identifier ID --disable`, or delete the node and put a new \
+                           pre-auth key into tailnet.authKeyFile";
+            no("NodeExpired", message.to_owned())
+        }
+        LoginState::NoKey => {
+            let message = "tailscaled needs a login and there is no key to try: put a new pre-auth key into \
+                           tailnet.authKeyFile";
+            no("NeedsLogin", format!("{message}{}", health(observed)))
+        }
+        LoginState::Tried => {
+            let message =
+                "a login was asked for with the key of tailnet.authKeyFile and is not through yet";
+            no("LoginPending", format!("{message}{}", health(observed)))
+        }
+        LoginState::Pending | LoginState::NotNeeded => no(
+            "NeedsLogin",
+            "tailscaled needs a login; it is asked for now".to_owned(),
+        ),
+    }
+}
+
+fn health(observed: &Observed) -> String {
+    if observed.health.is_empty() {
+        String::new()
+    } else {
+        format!("; tailscaled says: {}", observed.health.join(" | "))
+    }
+}
+
+fn routes_advertised(facts: &Facts<'_>) -> Condition {
+    const KIND: &str = "RoutesAdvertised";
+    let Some(wanted) = facts.wanted else {
+        return condition(
+            KIND,
+            unknown("NotConfigured", "the config has no routes section"),
+        );
+    };
+    let truths = routes(facts);
+    let missing: Vec<&str> = truths
+        .iter()
+        .filter(|truth| truth.wanted && !truth.advertised)
+        .map(|truth| truth.prefix.as_str())
+        .collect();
+    if let TailnetView::Seen {
+        foreign_routes: true,
+        ..
+    } = facts.tailnet
+    {
+        let message = "another writer keeps changing the advertised routes; they are put right once a minute: find \
+                       who runs `tailscale set --advertise-routes` or sets TS_ROUTES, and stop it";
+        return condition(KIND, no("ForeignWriter", message.to_owned()));
+    }
+    if missing.is_empty() {
+        let message = format!("{0} of {0} prefixes advertised", wanted.len());
+        return condition(KIND, yes("Advertised", message));
+    }
+    if let TailnetView::Seen {
+        refused: Some(why), ..
+    } = facts.tailnet
+    {
+        return condition(KIND, no("Refused", why.clone()));
+    }
+    let message = format!(
+        "{} of {} prefixes are not advertised: {}",
+        missing.len(),
+        wanted.len(),
+        missing.join(", ")
+    );
+    let tailnet = tailnet_ready(facts);
+    if tailnet.status == Tri::True {
+        return condition(KIND, no("NotAdvertised", message));
+    }
+    condition(
+        KIND,
+        (Tri::False, format!("Tailnet{}", tailnet.reason), message),
+    )
+}
+
+fn kernel_ready(facts: &Facts<'_>) -> Condition {
+    let Some(checks) = facts.kernel else {
+        return condition(
+            "KernelReady",
+            unknown("NotRead", "the kernel's state was not read yet"),
+        );
+    };
+    let failed: Vec<&CheckReport> = checks
+        .iter()
+        .filter(|check| check.status == Tri::False)
+        .collect();
+    let Some(first) = failed.first() else {
+        let message = "every kernel check that can be read passes";
+        return condition("KernelReady", yes("ChecksPassed", message.to_owned()));
+    };
+    let rest: Vec<&str> = failed
+        .iter()
+        .skip(1)
+        .map(|check| check.name.as_str())
+        .collect();
+    let mut message = format!("{}: {}", first.name, first.message);
+    if !rest.is_empty() {
+        message = format!("{message}; failing as well: {}", rest.join(", "));
+    }
+    condition("KernelReady", (Tri::False, first.reason.clone(), message))
+}
+
+fn split_dns(found: &SplitDns) -> Condition {
+    let verdict = match found {
+        SplitDns::NotConfigured => unknown(
+            "NotConfigured",
+            "dns.addresses does not say where clients should ask",
+        ),
+        SplitDns::Unknown => unknown(
+            "NoNetworkMap",
+            "tailscaled has no network map to read it from",
+        ),
+        SplitDns::Distributed => yes(
+            "Distributed",
+            "clients of the tailnet are told to ask this gateway for its zones".to_owned(),
+        ),
+        SplitDns::NotDistributed { zones: _, lines } => {
+            let message = format!(
+                "clients of the tailnet are not told to ask this gateway; under dns.nameservers.split of Headscale's \
+                 config write: {}",
+                lines.join("; ")
+            );
+            no("NotDistributed", message)
+        }
+    };
+    condition("SplitDNS", verdict)
+}
+
+/// Status, reason, message.
+type Verdict = (Tri, String, String);
+
+fn yes(reason: &str, message: String) -> Verdict {
+    (Tri::True, reason.to_owned(), message)
+}
+
+fn no(reason: &str, message: String) -> Verdict {
+    (Tri::False, reason.to_owned(), message)
+}
+
+fn unknown(reason: &str, message: &str) -> Verdict {
+    (Tri::Unknown, reason.to_owned(), message.to_owned())
+}
+
+fn condition(kind: &str, (status, reason, message): Verdict) -> Condition {
+    Condition {
+        kind: kind.to_owned(),
+        status,
+        reason,
+        message,
+        last_transition_time: String::new(),
+    }
+}
