@@ -114,7 +114,12 @@ async fn what_fails_for_a_moment_is_asked_again() {
 
 #[tokio::test]
 async fn tries_end_with_the_last_error() {
-    let fake = Fake::answering(&[reply("503 Service Unavailable", "", "s3cret hskey-api-x")]).await;
+    let fake = Fake::answering(&[reply(
+        "503 Service Unavailable",
+        "",
+        "hskey-api-abcdefghijkl-s3cret hskey-api-x",
+    )])
+    .await;
     let error = checked(fake.client().nodes().await.unwrap_err());
     assert!(error.is_transient(), "{error:?}");
     assert_eq!(fake.requests().len(), 2);
@@ -145,7 +150,7 @@ async fn a_refusal_is_not_asked_again() {
         reply(
             "409 Conflict",
             problem,
-            r#"{"title":"Conflict","status":409,"detail":"s3cret"}"#,
+            r#"{"title":"Conflict","status":409,"detail":"hskey-api-abcdefghijkl-s3cret"}"#,
         ),
         reply(
             "400 Bad Request",
@@ -200,7 +205,11 @@ async fn what_is_no_headscale_is_told_so() {
     let html = "Content-Type: text/html\r\n";
     for answer in [
         reply("200 OK", html, "<html>login</html>"),
-        reply("404 Not Found", html, "<html>s3cret</html>"),
+        reply(
+            "404 Not Found",
+            html,
+            "<html>hskey-api-abcdefghijkl-s3cret</html>",
+        ),
         b"SSH-2.0-OpenSSH_9.9\r\n".to_vec(),
         b"\x00\xff\x00\xff\r\n\r\n".to_vec(),
     ] {

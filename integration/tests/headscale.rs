@@ -9,7 +9,8 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use serde_json::json;
 use tsunaro_controller::headscale::{
-    ApiKey, Error, Expiry, Headscale, KeyId, MintRequest, NodeCache, NodeId, Phase, ServerUrl, Trust,
+    ApiKey, Error, Expiry, Headscale, KeyId, MintRequest, NodeCache, NodeId, Phase, ServerUrl,
+    Trust,
 };
 use tsunaro_integration::lab::{
     CONTROL, CONTROL_URL, ControlVersion, DEFAULT_POLICY, LAN, Lab, LabOptions, Signal, Start,
@@ -17,10 +18,7 @@ use tsunaro_integration::lab::{
 
 /// Runs a future on the control server's machine: its network, and its hosts file, so that names
 /// are resolved as in a Pod. The namespaces are the thread's own and end with it.
-fn on_control<T: Send>(
-    lab: &Lab,
-    test: impl AsyncFnOnce() -> Result<T> + Send,
-) -> Result<T> {
+fn on_control<T: Send>(lab: &Lab, test: impl AsyncFnOnce() -> Result<T> + Send) -> Result<T> {
     let node = lab.headscale().node();
     let namespace = std::fs::File::open(format!("/run/netns/{}", node.namespace()))?;
     let hosts = node.dir().join("hosts");
@@ -31,13 +29,21 @@ fn on_control<T: Send>(
             let nothing: Option<&str> = None;
             let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
             mount(nothing, "/", nothing, private, nothing)?;
-            mount(Some(&hosts), "/etc/hosts", nothing, MsFlags::MS_BIND, nothing)?;
+            mount(
+                Some(&hosts),
+                "/etc/hosts",
+                nothing,
+                MsFlags::MS_BIND,
+                nothing,
+            )?;
             tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?
                 .block_on(test())
         });
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
@@ -51,7 +57,11 @@ fn client_with(lab: &Lab, url: &str, key: &str, our_ca: bool) -> Result<Headscal
     } else {
         Trust::public()?
     };
-    Ok(Headscale::new(ServerUrl::parse(url)?, ApiKey::parse(key)?, trust))
+    Ok(Headscale::new(
+        ServerUrl::parse(url)?,
+        ApiKey::parse(key)?,
+        trust,
+    ))
 }
 
 fn lab(control: ControlVersion, gateway: Start) -> Result<Lab> {
@@ -71,7 +81,10 @@ fn mint(tags: &[&str], valid: Duration) -> Result<MintRequest> {
 }
 
 fn routes(texts: &[&str]) -> Result<BTreeSet<IpNet>> {
-    Ok(texts.iter().map(|text| text.parse()).collect::<Result<_, _>>()?)
+    Ok(texts
+        .iter()
+        .map(|text| text.parse())
+        .collect::<Result<_, _>>()?)
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -93,37 +106,79 @@ async fn keys(lab: &Lab) -> Result<()> {
     let mut request = mint(&["tag:fabric"], HOUR)?;
     request.expiration = jiff::Timestamp::new(request.expiration.as_second(), 123_456_789)?;
     let minted = headscale.mint_key(&request).await?;
-    ensure!(minted.expiration == Expiry::At(request.expiration), "{minted:?}");
-    ensure!(minted.tags == request.tags && minted.key.secret().starts_with("hskey-auth-"), "{minted:?}");
-    ensure!(!format!("{minted:?}").contains(minted.key.secret()), "the key shows");
+    ensure!(
+        minted.expiration == Expiry::At(request.expiration),
+        "{minted:?}"
+    );
+    ensure!(
+        minted.tags == request.tags && minted.key.secret().starts_with("hskey-auth-"),
+        "{minted:?}"
+    );
+    ensure!(
+        !format!("{minted:?}").contains(minted.key.secret()),
+        "the key shows"
+    );
 
     let listed = headscale.keys().await?;
-    let ours = listed.iter().find(|key| key.was_minted_for(request.expiration)).context("not listed")?;
-    ensure!(ours.id == minted.id && ours.tags == request.tags, "{ours:?}");
-    ensure!(!ours.used && !ours.reusable && ours.is_usable(now), "{ours:?}");
+    let ours = listed
+        .iter()
+        .find(|key| key.was_minted_for(request.expiration))
+        .context("not listed")?;
+    ensure!(
+        ours.id == minted.id && ours.tags == request.tags,
+        "{ours:?}"
+    );
+    ensure!(
+        !ours.used && !ours.reusable && ours.is_usable(now),
+        "{ours:?}"
+    );
 
     headscale.expire_key(minted.id).await?;
     headscale.expire_key(minted.id).await?;
     let listed = headscale.keys().await?;
-    let ours = listed.iter().find(|key| key.id == minted.id).context("no longer listed")?;
+    let ours = listed
+        .iter()
+        .find(|key| key.id == minted.id)
+        .context("no longer listed")?;
     ensure!(!ours.is_usable(jiff::Timestamp::now()), "{ours:?}");
 
     // The fact that makes the expiration a part of the request.
     let raw = json!({ "reusable": false, "aclTags": ["tag:fabric"] });
-    let raw = lab.headscale().rest().call("POST", "preauthkey", Some(&raw))?;
-    let id: KeyId = raw.pointer("/preAuthKey/id").and_then(|id| id.as_str()).context("no id")?.parse()?;
+    let raw = lab
+        .headscale()
+        .rest()
+        .call("POST", "preauthkey", Some(&raw))?;
+    let id: KeyId = raw
+        .pointer("/preAuthKey/id")
+        .and_then(|id| id.as_str())
+        .context("no id")?
+        .parse()?;
     let listed = headscale.keys().await?;
-    let born_expired = listed.iter().find(|key| key.id == id).context("not listed")?;
-    ensure!(born_expired.expiration != Expiry::Never && !born_expired.is_usable(now), "{born_expired:?}");
+    let born_expired = listed
+        .iter()
+        .find(|key| key.id == id)
+        .context("not listed")?;
+    ensure!(
+        born_expired.expiration != Expiry::Never && !born_expired.is_usable(now),
+        "{born_expired:?}"
+    );
 
-    ensure_matches!(headscale.mint_key(&mint(&[], HOUR)?).await, Error::Rejected { .. });
+    ensure_matches!(
+        headscale.mint_key(&mint(&[], HOUR)?).await,
+        Error::Rejected { .. }
+    );
     for tag in ["fabric", "tag:Fabric", "tag:a b"] {
-        ensure_matches!(headscale.mint_key(&mint(&[tag], HOUR)?).await, Error::InvalidTag { .. });
+        ensure_matches!(
+            headscale.mint_key(&mint(&[tag], HOUR)?).await,
+            Error::InvalidTag { .. }
+        );
     }
     // Unknown to the policy: 0.28 and 0.29 take it, or refuse the tag.
     match headscale.mint_key(&mint(&["tag:unknown"], HOUR)?).await {
         Ok(key) => println!("a tag missing in tagOwners is minted: {:?}", key.tags),
-        Err(Error::InvalidTag { message, .. }) => println!("a tag missing in tagOwners is refused: {message}"),
+        Err(Error::InvalidTag { message, .. }) => {
+            println!("a tag missing in tagOwners is refused: {message}")
+        }
         Err(other) => bail!("{other:?}"),
     }
     // Success up to 0.29, not found later.
@@ -138,13 +193,26 @@ async fn keys(lab: &Lab) -> Result<()> {
 async fn policy(lab: &Lab) -> Result<()> {
     let headscale = client(lab)?;
     let text = format!("// a comment\n{DEFAULT_POLICY}");
-    ensure!(headscale.set_policy(&text).await?.text == text, "another policy is set");
+    ensure!(
+        headscale.set_policy(&text).await?.text == text,
+        "another policy is set"
+    );
     let policy = headscale.policy().await?.context("no policy")?;
-    ensure!(policy.text == text && policy.updated.is_some(), "{policy:?}");
-    for bad in ["{", "not HuJSON", r#"{"acls":[{"action":"accept","src":["tag:nobody"],"dst":["*:*"]}]}"#] {
+    ensure!(
+        policy.text == text && policy.updated.is_some(),
+        "{policy:?}"
+    );
+    for bad in [
+        "{",
+        "not HuJSON",
+        r#"{"acls":[{"action":"accept","src":["tag:nobody"],"dst":["*:*"]}]}"#,
+    ] {
         ensure_matches!(headscale.set_policy(bad).await, Error::Rejected { .. });
     }
-    ensure!(headscale.policy().await?.context("no policy")?.text == text, "a refused policy is set");
+    ensure!(
+        headscale.policy().await?.context("no policy")?.text == text,
+        "a refused policy is set"
+    );
     Ok(())
 }
 
@@ -162,20 +230,47 @@ async fn server(lab: &Lab, numbers: (u32, u32)) -> Result<()> {
     let key = lab.headscale().rest().api_key();
     let wrong = format!("{}{}", &key[..key.len() - 4], "AAAA");
     for wrong in [wrong.as_str(), "hskey-api-nonsense", "nonsense"] {
-        ensure_matches!(client_with(lab, CONTROL_URL, wrong, true)?.nodes().await, Error::Unauthorized { status: 401, .. });
+        ensure_matches!(
+            client_with(lab, CONTROL_URL, wrong, true)?.nodes().await,
+            Error::Unauthorized { status: 401, .. }
+        );
         client_with(lab, CONTROL_URL, wrong, true)?.health().await?;
     }
-    ensure_matches!(client_with(lab, CONTROL_URL, key, false)?.health().await, Error::Untrusted { .. });
+    ensure_matches!(
+        client_with(lab, CONTROL_URL, key, false)?.health().await,
+        Error::Untrusted { .. }
+    );
     let by_address = format!("https://{CONTROL}:8443");
-    ensure_matches!(client_with(lab, &by_address, key, true)?.health().await, Error::Untrusted { .. });
+    ensure_matches!(
+        client_with(lab, &by_address, key, true)?.health().await,
+        Error::Untrusted { .. }
+    );
     let plain = CONTROL_URL.replace("https:", "http:");
-    ensure_matches!(client_with(lab, &plain, key, true)?.nodes().await, Error::NotHeadscale { .. });
+    ensure_matches!(
+        client_with(lab, &plain, key, true)?.nodes().await,
+        Error::NotHeadscale { .. }
+    );
     let metrics = "http://127.0.0.1:9090";
-    ensure_matches!(client_with(lab, metrics, key, true)?.nodes().await, Error::NotHeadscale { .. });
+    ensure_matches!(
+        client_with(lab, metrics, key, true)?.nodes().await,
+        Error::NotHeadscale { .. }
+    );
     let nobody = "https://hs.lab.test:1";
-    ensure_matches!(client_with(lab, nobody, key, true)?.nodes().await, Error::Unavailable { phase: Phase::Connecting, .. });
+    ensure_matches!(
+        client_with(lab, nobody, key, true)?.nodes().await,
+        Error::Unavailable {
+            phase: Phase::Connecting,
+            ..
+        }
+    );
     let unknown = "https://unknown.lab.test";
-    ensure_matches!(client_with(lab, unknown, key, true)?.nodes().await, Error::Unavailable { phase: Phase::Connecting, .. });
+    ensure_matches!(
+        client_with(lab, unknown, key, true)?.nodes().await,
+        Error::Unavailable {
+            phase: Phase::Connecting,
+            ..
+        }
+    );
     Ok(())
 }
 
@@ -184,11 +279,17 @@ async fn unknown_nodes(lab: &Lab, disable_expiry: bool) -> Result<()> {
     let id: NodeId = "987654321".parse()?;
     ensure_matches!(headscale.delete_node(id).await, Error::NotFound { .. });
     ensure_matches!(headscale.expire_node(id).await, Error::NotFound { .. });
-    ensure_matches!(headscale.approve_routes(id, &routes(&[LAN])?).await, Error::NotFound { .. });
+    ensure_matches!(
+        headscale.approve_routes(id, &routes(&[LAN])?).await,
+        Error::NotFound { .. }
+    );
     if disable_expiry {
         ensure_matches!(headscale.disable_expiry(id).await, Error::NotFound { .. });
     } else {
-        ensure_matches!(headscale.disable_expiry(id).await, Error::Unsupported { .. });
+        ensure_matches!(
+            headscale.disable_expiry(id).await,
+            Error::Unsupported { .. }
+        );
     }
     Ok(())
 }
@@ -200,22 +301,62 @@ async fn nodes(lab: &Lab, disable_expiry: bool) -> Result<()> {
     let list = cache.nodes().await?;
     let node = list.with_hostname("gw-1").next().context("no gw-1")?;
     let id = node.id;
-    ensure!(node.given_name == "gw-1" && node.online && node.expiry == Expiry::Never, "{node:?}");
-    ensure!(node.tags == BTreeSet::from(["tag:fabric".to_owned()]), "{node:?}");
-    ensure!(!node.addresses.is_empty() && node.created.is_some(), "{node:?}");
+    ensure!(
+        node.given_name == "gw-1" && node.online && node.expiry == Expiry::Never,
+        "{node:?}"
+    );
+    ensure!(
+        node.tags == BTreeSet::from(["tag:fabric".to_owned()]),
+        "{node:?}"
+    );
+    ensure!(
+        !node.addresses.is_empty() && node.created.is_some(),
+        "{node:?}"
+    );
     let key = node.key.context("no key")?;
-    let used = headscale.keys().await?.into_iter().find(|listed| listed.id == key).context("not listed")?;
-    ensure!(used.used && !used.is_usable(jiff::Timestamp::now()), "{used:?}");
+    let used = headscale
+        .keys()
+        .await?
+        .into_iter()
+        .find(|listed| listed.id == key)
+        .context("not listed")?;
+    ensure!(
+        used.used && !used.is_usable(jiff::Timestamp::now()),
+        "{used:?}"
+    );
 
     // What is not advertised is approved all the same, and replaced as a whole.
-    let approved = headscale.approve_routes(id, &routes(&["203.0.113.0/24", "198.51.100.0/24"])?).await?;
-    ensure!(approved == routes(&["203.0.113.0/24", "198.51.100.0/24"])?, "{approved:?}");
-    ensure!(cache.nodes().await?.get(id).context("gone")?.approved.is_empty(), "the cache asked again");
+    let approved = headscale
+        .approve_routes(id, &routes(&["203.0.113.0/24", "198.51.100.0/24"])?)
+        .await?;
+    ensure!(
+        approved == routes(&["203.0.113.0/24", "198.51.100.0/24"])?,
+        "{approved:?}"
+    );
+    ensure!(
+        cache
+            .nodes()
+            .await?
+            .get(id)
+            .context("gone")?
+            .approved
+            .is_empty(),
+        "the cache asked again"
+    );
     cache.invalidate();
     let list = cache.nodes().await?;
     let node = list.get(id).context("gone")?;
-    ensure!(node.approved == approved && node.advertised.is_empty() && node.serving.is_empty(), "{node:?}");
-    ensure!(headscale.approve_routes(id, &BTreeSet::new()).await?.is_empty(), "routes are left");
+    ensure!(
+        node.approved == approved && node.advertised.is_empty() && node.serving.is_empty(),
+        "{node:?}"
+    );
+    ensure!(
+        headscale
+            .approve_routes(id, &BTreeSet::new())
+            .await?
+            .is_empty(),
+        "routes are left"
+    );
 
     headscale.expire_node(id).await?;
     let expiry = headscale.nodes().await?.get(id).context("gone")?.expiry;
@@ -225,13 +366,19 @@ async fn nodes(lab: &Lab, disable_expiry: bool) -> Result<()> {
         let expiry = headscale.nodes().await?.get(id).context("gone")?.expiry;
         ensure!(expiry == Expiry::Never, "{expiry:?}");
     } else {
-        ensure_matches!(headscale.disable_expiry(id).await, Error::Unsupported { .. });
+        ensure_matches!(
+            headscale.disable_expiry(id).await,
+            Error::Unsupported { .. }
+        );
         let after = headscale.nodes().await?.get(id).context("gone")?.expiry;
         ensure!(after == expiry, "it was changed: {after:?}");
     }
     headscale.delete_node(id).await?;
     ensure_matches!(headscale.delete_node(id).await, Error::NotFound { .. });
-    ensure!(headscale.nodes().await?.get(id).is_none(), "it is still there");
+    ensure!(
+        headscale.nodes().await?.get(id).is_none(),
+        "it is still there"
+    );
     Ok(())
 }
 
@@ -259,7 +406,9 @@ fn every_call_and_error_of_headscale_028() -> Result<()> {
 #[test]
 fn an_advertised_and_approved_prefix_is_served() -> Result<()> {
     let lab = lab(ControlVersion::V029, Start::LoggedIn)?;
-    lab.gateway(1)?.tailscale(&["set", &format!("--advertise-routes={LAN}")])?.ok()?;
+    lab.gateway(1)?
+        .tailscale(&["set", &format!("--advertise-routes={LAN}")])?
+        .ok()?;
     let lan = routes(&[LAN])?;
     let headscale = client(&lab)?;
     lab.wait_until("the prefix at headscale", Duration::from_secs(20), || {
@@ -302,7 +451,10 @@ fn a_server_without_a_policy_and_one_with_a_file_are_told_apart() -> Result<()> 
     let ours = client(&lab)?;
     on_control(&lab, async || {
         let policy = ours.policy().await?.context("no policy")?;
-        ensure!(policy.text == DEFAULT_POLICY && policy.updated.is_none(), "{policy:?}");
+        ensure!(
+            policy.text == DEFAULT_POLICY && policy.updated.is_none(),
+            "{policy:?}"
+        );
         ensure_matches!(ours.set_policy("{}").await, Error::PolicyNotWritable { .. });
         Ok(())
     })?;

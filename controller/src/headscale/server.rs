@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::Uri;
-use http::uri::Scheme;
+use http::uri::{Authority, Scheme};
 
 /// Why a text is no URL of a Headscale.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,9 +58,8 @@ impl ServerUrl {
             Security::Tls => ("https", 443),
             Security::Plain => ("http", 80),
         };
-        // An empty port, as in `https://host:`, is the default one (RFC 3986, section 3.2.3).
-        let port = authority.port_u16();
-        if port == Some(0) || authority.host().is_empty() {
+        let port = explicit_port(authority)?;
+        if authority.host().is_empty() {
             return Err(InvalidUrl::NotAUrl);
         }
         let shown = match port {
@@ -105,6 +104,19 @@ impl ServerUrl {
 
     pub(super) fn shared(&self) -> Arc<str> {
         Arc::clone(&self.text)
+    }
+}
+
+/// The port, if one is written: `Authority::port_u16` takes one out of range for none. An empty one,
+/// as in `https://host:`, is the default one (RFC 3986, section 3.2.3).
+fn explicit_port(authority: &Authority) -> Result<Option<u16>, InvalidUrl> {
+    let after_host = authority.as_str().strip_prefix(authority.host());
+    match after_host.map(|rest| rest.strip_prefix(':').unwrap_or(rest)) {
+        None | Some("") => Ok(None),
+        Some(port) => match port.parse() {
+            Ok(0) | Err(_) => Err(InvalidUrl::NotAUrl),
+            Ok(port) => Ok(Some(port)),
+        },
     }
 }
 
