@@ -1,0 +1,2 @@
+//! Everything that knows Kubernetes and Headscale: the custom resources, the objects rendered from
+//! them, and the client of the control server.
