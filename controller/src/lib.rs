@@ -1,2 +1,5 @@
 //! Everything that knows Kubernetes and Headscale: the custom resources, the objects rendered from
 //! them, and the client of the control server.
+
+pub mod crd;
+pub mod render;

@@ -233,4 +233,3 @@ pub struct Located {
     /// Its first line and column.
     pub position: Position,
 }
-

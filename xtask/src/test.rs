@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use tsunaro_integration::{packages, peers::Peers};
 
-use crate::architecture;
 use crate::step::{self, Counts};
+use crate::{architecture, crds};
 
 /// A part of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -68,6 +68,7 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
 
 fn lints() -> Result<()> {
     architecture::run()?;
+    crds::run(true)?;
     step::run("cargo fmt --check", cargo("fmt").args(["--all", "--check"]))?;
     step::run(
         "cargo clippy",

@@ -27,7 +27,9 @@ pub fn agent_config(
     let Dns { config: dns, .. } = &gateway.dns;
     Config {
         listen: Listen::default(),
-        hosts: tailnet.and_then(|tailnet| tailnet.hosts.as_ref()).map(|_| hosts),
+        hosts: tailnet
+            .and_then(|tailnet| tailnet.hosts.as_ref())
+            .map(|_| hosts),
         dns: dns.clone(),
         tailnet: TailnetConfig {
             auth_key_file: Some(auth_key),

@@ -28,7 +28,10 @@ pub fn hosts_file(tailnet: &Tailnet, egresses: &[Egress], ingresses: &[Ingress])
         .chain(names)
         .map(|(name, address)| (shown(&name), address))
         .collect();
-    let mut file = format!("# Names of the tailnet {}, written by the controller.\n", tailnet.name);
+    let mut file = format!(
+        "# Names of the tailnet {}, written by the controller.\n",
+        tailnet.name
+    );
     for (name, address) in lines {
         // Writing to a String cannot fail.
         let _ = writeln!(file, "{address} {name}");

@@ -43,10 +43,7 @@ impl Image {
             None => (text, None),
         };
         let (repository, tag) = split_tag(named);
-        if !is_repository(repository)
-            || !tag.is_none_or(is_tag)
-            || !digest.is_none_or(is_digest)
-        {
+        if !is_repository(repository) || !tag.is_none_or(is_tag) || !digest.is_none_or(is_digest) {
             return Err(ImageError::Malformed);
         }
         match (tag, digest) {

@@ -241,7 +241,10 @@ fn map(Field { node, place }: Field<'_>, report: &mut Report) -> Option<Given<Ve
         let Data::Scalar { text, .. } = &key.data else {
             continue;
         };
-        let at = place.child(&format!("[{}]", crate::finding::printable(text)), node.position);
+        let at = place.child(
+            &format!("[{}]", crate::finding::printable(text)),
+            node.position,
+        );
         let key = Given {
             value: text.clone(),
             place: Place {

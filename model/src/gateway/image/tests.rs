@@ -13,8 +13,14 @@ fn a_reference_needs_a_tag_or_a_digest_and_never_latest() {
     check(&format!("ghcr.io/tailscale/tailscale@{digest}"), Ok(()));
     check(&format!("ghcr.io/tailscale/tailscale:v1@{digest}"), Ok(()));
     check("ghcr.io/tailscale/tailscale", Err(ImageError::Unversioned));
-    check("registry.example:5000/tailscale", Err(ImageError::Unversioned));
-    check("ghcr.io/tailscale/tailscale:latest", Err(ImageError::Latest));
+    check(
+        "registry.example:5000/tailscale",
+        Err(ImageError::Unversioned),
+    );
+    check(
+        "ghcr.io/tailscale/tailscale:latest",
+        Err(ImageError::Latest),
+    );
     check(
         &format!("ghcr.io/tailscale/tailscale:latest@{digest}"),
         Err(ImageError::Latest),

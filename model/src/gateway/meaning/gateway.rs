@@ -48,7 +48,10 @@ pub(super) fn gateway(gateway: wire::Gateway, report: &mut Report) -> Option<Gat
     if let Some(Given { value, place }) = namespace {
         report.error(
             &place,
-            format!("a gateway has no namespace, and this names {}", quoted(&value)),
+            format!(
+                "a gateway has no namespace, and this names {}",
+                quoted(&value)
+            ),
             "remove the field; `--namespace` of the controller says where its objects live",
         );
     }
@@ -58,11 +61,10 @@ pub(super) fn gateway(gateway: wire::Gateway, report: &mut Report) -> Option<Gat
     one_replica(replicas, report);
     let name = name.and_then(|name| gateway_name(&name, report));
     let service = given_service.and_then(|given| service::service(given, report));
-    let dns = given_dns.and_then(|given| {
-        dns::dns(given, name.as_deref(), service.as_ref(), report)
-    });
-    let state_secret = state_secret_ref
-        .and_then(|secret| state_secret(&secret, name.as_deref(), report));
+    let dns =
+        given_dns.and_then(|given| dns::dns(given, name.as_deref(), service.as_ref(), report));
+    let state_secret =
+        state_secret_ref.and_then(|secret| state_secret(&secret, name.as_deref(), report));
     let tailnet = tailnet_ref.and_then(|name| object_name(&name, report));
     let hostname = node.and_then(|name| hostname(&name, report));
     let image = tailscale_image.and_then(|text| image(&text, TAILSCALE_EXAMPLE, report));
@@ -139,7 +141,10 @@ fn own_tags(given: Option<Given<Vec<Text>>>, report: &mut Report) -> Vec<String>
     if value.len() > MAX_TAGS {
         report.error(
             &place,
-            format!("the list has {} tags, and {MAX_TAGS} is the most", value.len()),
+            format!(
+                "the list has {} tags, and {MAX_TAGS} is the most",
+                value.len()
+            ),
             "keep the tags that your policy uses",
         );
     }

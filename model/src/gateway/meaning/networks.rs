@@ -47,7 +47,10 @@ pub(super) fn prefixes(
     if value.len() > most {
         report.error(
             &place,
-            format!("the list has {} prefixes, and {most} is the most", value.len()),
+            format!(
+                "the list has {} prefixes, and {most} is the most",
+                value.len()
+            ),
             "write larger prefixes that cover several of these",
         );
     }

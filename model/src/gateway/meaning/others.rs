@@ -35,7 +35,11 @@ pub(super) fn tailnet(tailnet: wire::Tailnet, report: &mut Report) -> Option<Tai
         dns,
         reserved_networks,
     } = tailnet;
-    let wire::Metadata { name, namespace, uid: _ } = metadata;
+    let wire::Metadata {
+        name,
+        namespace,
+        uid: _,
+    } = metadata;
     no_namespace(namespace, report);
     let name = name.and_then(|name| object_name(&name, report));
     let (url, api_key, ca_bundle) = match headscale {
@@ -45,8 +49,7 @@ pub(super) fn tailnet(tailnet: wire::Tailnet, report: &mut Report) -> Option<Tai
             ca_bundle,
         }) => (
             url.and_then(|url| self::url(&url, report)),
-            api_key_secret_ref
-                .and_then(|reference| key_ref(reference, DEFAULT_API_KEY, report)),
+            api_key_secret_ref.and_then(|reference| key_ref(reference, DEFAULT_API_KEY, report)),
             ca_bundle.and_then(|pem| certificates(pem, report)),
         ),
         None => (None, None, None),
@@ -85,7 +88,10 @@ fn no_namespace(namespace: Option<Text>, report: &mut Report) {
     if let Some(Given { value, place }) = namespace {
         report.error(
             &place,
-            format!("this kind has no namespace, and this names {}", quoted(&value)),
+            format!(
+                "this kind has no namespace, and this names {}",
+                quoted(&value)
+            ),
             "remove the field",
         );
     }
@@ -99,7 +105,9 @@ fn url(Given { value, place }: &Text, report: &mut Report) -> Option<String> {
     match host {
         Some(host)
             if !host.is_empty()
-                && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]/".contains(&b)) =>
+                && host
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"-._:[]/".contains(&b)) =>
         {
             Some(value.trim_end_matches('/').to_owned())
         }
@@ -136,7 +144,9 @@ fn key_ref(reference: wire::KeyRef, default: &str, report: &mut Report) -> Optio
                 && value.len() <= 253
                 && value != "."
                 && !value.starts_with("..")
-                && value.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
+                && value
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
             if !valid {
                 report.error(
                     &place,
@@ -165,8 +175,7 @@ fn policy(policy: wire::Policy, report: &mut Report) -> (Policy, Vec<String>) {
         .as_ref()
         .and_then(|reference| reference.name.as_ref())
         .map(|name| name.place.clone());
-    let base =
-        base_config_map.and_then(|reference| key_ref(reference, DEFAULT_POLICY_KEY, report));
+    let base = base_config_map.and_then(|reference| key_ref(reference, DEFAULT_POLICY_KEY, report));
     let policy = match mode {
         Mode::Apply => Policy::Apply { base },
         Mode::Observe => {
@@ -207,7 +216,11 @@ pub(super) fn egress(egress: wire::Egress, report: &mut Report) -> Option<Egress
         target,
         dns_aliases,
     } = egress;
-    let wire::Metadata { name, namespace, uid: _ } = metadata;
+    let wire::Metadata {
+        name,
+        namespace,
+        uid: _,
+    } = metadata;
     let name = name.and_then(|name| object_name(&name, report));
     let tailnet = tailnet_ref.and_then(|name| object_name(&name, report));
     let target = target.and_then(|text| {
@@ -230,7 +243,10 @@ fn aliases(Given { value, place }: Given<Vec<Text>>, report: &mut Report) -> Vec
     if value.len() > MAX_ALIASES {
         report.error(
             &place,
-            format!("there are {} names, and {MAX_ALIASES} is the most", value.len()),
+            format!(
+                "there are {} names, and {MAX_ALIASES} is the most",
+                value.len()
+            ),
             "keep those that clients use",
         );
     }
@@ -260,7 +276,11 @@ pub(super) fn ingress(ingress: wire::Ingress, report: &mut Report) -> Option<Ing
         address,
         observed_address,
     } = ingress;
-    let wire::Metadata { name, namespace, uid: _ } = metadata;
+    let wire::Metadata {
+        name,
+        namespace,
+        uid: _,
+    } = metadata;
     let name = name.and_then(|name| object_name(&name, report));
     let tailnet = tailnet_ref.and_then(|name| object_name(&name, report));
     let wanted = address.and_then(|text| networks::address(&text, report));
@@ -282,7 +302,11 @@ pub(super) fn site(site: wire::Site, report: &mut Report) -> Option<Site> {
         description,
         advertised_by,
     } = site;
-    let wire::Metadata { name, namespace, uid: _ } = metadata;
+    let wire::Metadata {
+        name,
+        namespace,
+        uid: _,
+    } = metadata;
     no_namespace(namespace, report);
     let name = name.and_then(|name| object_name(&name, report));
     let tailnet = tailnet_ref.and_then(|name| object_name(&name, report));

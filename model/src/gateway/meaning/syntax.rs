@@ -155,7 +155,10 @@ pub(super) fn choice<T: Copy>(
     if let Some((_, choice)) = choices.iter().find(|(word, _)| *word == value) {
         return *choice;
     }
-    let words: Vec<String> = choices.iter().map(|(word, _)| format!("`{word}`")).collect();
+    let words: Vec<String> = choices
+        .iter()
+        .map(|(word, _)| format!("`{word}`"))
+        .collect();
     report.error(
         &place,
         format!("{} is not one of the choices", quoted(&value)),

@@ -122,9 +122,7 @@ fn service(mut fields: Fields<'_>, report: &mut Report) -> GatewayService {
             "name the range of the load balancer's addresses, as in `tailnetLBCIDR: 198.51.100.0/24`",
             report,
         ),
-        pool_labels: f
-            .take("poolLabels")
-            .and_then(|field| map(field, report)),
+        pool_labels: f.take("poolLabels").and_then(|field| map(field, report)),
     };
     fields.close(report);
     service

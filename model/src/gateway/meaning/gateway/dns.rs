@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::super::networks;
 use super::super::syntax::service_name;
 use super::image;
-use crate::config::wire::{Dns as ZoneWire, ExtraZone, StaticRecord};
 use crate::config::meaning;
+use crate::config::wire::{Dns as ZoneWire, ExtraZone, StaticRecord};
 use crate::document::{Given, Text};
 use crate::finding::{Report, quoted};
 use crate::gateway::wire::GatewayDns;
@@ -49,9 +49,13 @@ pub(super) fn dns(
     let zone_wire = ZoneWire {
         zone,
         addresses: Vec::new(),
-        static_records: static_records.map(|given| records(given, report)).unwrap_or_default(),
+        static_records: static_records
+            .map(|given| records(given, report))
+            .unwrap_or_default(),
         wildcard_address,
-        extra_zones: extra_zones.map(|given| zones(given, report)).unwrap_or_default(),
+        extra_zones: extra_zones
+            .map(|given| zones(given, report))
+            .unwrap_or_default(),
         ttl,
         negative_ttl,
     };
@@ -61,7 +65,10 @@ pub(super) fn dns(
         if socket.port() == DNS_PORT && own.iter().any(|own| socket.ip() == IpAddr::V4(*own)) {
             report.error(
                 &upstream.place,
-                format!("the upstream {} is this gateway itself, to which queries would come back", quoted(&socket.ip().to_string())),
+                format!(
+                    "the upstream {} is this gateway itself, to which queries would come back",
+                    quoted(&socket.ip().to_string())
+                ),
                 "name the DNS server that knows this zone",
             );
         }
@@ -79,8 +86,8 @@ pub(super) fn dns(
 /// The Service's name, which must leave the names of the two others free.
 fn dns_service(text: &Text, gateway: Option<&str>, report: &mut Report) -> Option<String> {
     let name = service_name(text, report)?;
-    let taken = gateway
-        .is_some_and(|gateway| name == gateway || name == format!("{gateway}-headless"));
+    let taken =
+        gateway.is_some_and(|gateway| name == gateway || name == format!("{gateway}-headless"));
     if taken {
         report.error(
             &text.place,
@@ -125,7 +132,10 @@ fn records(
     if value.len() > MAX_RECORDS {
         report.error(
             &place,
-            format!("there are {} records, and {MAX_RECORDS} is the most", value.len()),
+            format!(
+                "there are {} records, and {MAX_RECORDS} is the most",
+                value.len()
+            ),
             "put the others into the tailnet's hosts file",
         );
     }
@@ -136,7 +146,10 @@ fn zones(Given { value, place }: Given<Vec<ExtraZone>>, report: &mut Report) -> 
     if value.len() > MAX_ZONES {
         report.error(
             &place,
-            format!("there are {} extra zones, and {MAX_ZONES} is the most", value.len()),
+            format!(
+                "there are {} extra zones, and {MAX_ZONES} is the most",
+                value.len()
+            ),
             "keep those that tailnet clients need",
         );
     }
@@ -145,7 +158,10 @@ fn zones(Given { value, place }: Given<Vec<ExtraZone>>, report: &mut Report) -> 
         if let Some(Text { place, .. }) = upstreams.get(MAX_UPSTREAMS) {
             report.error(
                 place,
-                format!("there are {} upstreams, and {MAX_UPSTREAMS} is the most", upstreams.len()),
+                format!(
+                    "there are {} upstreams, and {MAX_UPSTREAMS} is the most",
+                    upstreams.len()
+                ),
                 "keep the nearest ones",
             );
         }

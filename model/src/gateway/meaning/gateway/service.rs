@@ -36,7 +36,10 @@ pub(super) fn service(given: GatewayService, report: &mut Report) -> Option<Serv
     {
         report.error(
             &place,
-            format!("{} lies outside `tailnetLBCIDR` {range}, which is what tailnet clients can reach", quoted(&value)),
+            format!(
+                "{} lies outside `tailnetLBCIDR` {range}, which is what tailnet clients can reach",
+                quoted(&value)
+            ),
             "write an address in that range, or the range that this address belongs to",
         );
     }
@@ -67,7 +70,10 @@ fn labels(
     if value.len() > MAX_LABELS {
         report.error(
             &place,
-            format!("there are {} labels, and {MAX_LABELS} is the most", value.len()),
+            format!(
+                "there are {} labels, and {MAX_LABELS} is the most",
+                value.len()
+            ),
             "keep those that your pool selects on",
         );
     }
