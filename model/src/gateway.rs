@@ -233,3 +233,6 @@ pub struct Located {
     /// Its first line and column.
     pub position: Position,
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,10 +22,12 @@ pub(crate) fn run(CheckArgs { files, live }: &CheckArgs) -> Result<ExitCode> {
     if wanted.has_errors() {
         return Ok(ExitCode::from(FINDINGS));
     }
-    let (count, warnings) = (wanted.objects.len(), wanted.findings.len());
+    let plural = if wanted.findings.len() == 1 { "" } else { "s" };
     writeln!(
         out,
-        "{count} valid, {warnings} warnings, {} of other groups left alone",
+        "{} valid, {} warning{plural}, {} of other groups left alone",
+        wanted.objects.len(),
+        wanted.findings.len(),
         wanted.foreign
     )
     .context("cannot write the summary")?;

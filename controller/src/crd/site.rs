@@ -32,11 +32,11 @@ pub struct TailnetSiteSpec {
     /// Prefixes of the network, 1 to 128: IPv4 without host bits. Example: `[192.0.2.0/24]`.
     #[schemars(length(min = 1, max = 128), inner(length(max = 43)), extend("x-kubernetes-list-type" = "set"))]
     pub prefixes: Vec<String>,
-    /// Who to ask about it. Example: `platform`.
+    /// Who to ask about it. Default: nobody. Example: `platform`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub owner: Option<String>,
-    /// What it is. Example: `prod-1 datacenter LAN, advertised by prod-1-gw`.
+    /// What it is. Default: nothing. Example: `prod-1 datacenter LAN, advertised by prod-1-gw`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub description: Option<String>,

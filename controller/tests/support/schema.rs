@@ -1,9 +1,8 @@
 //! What an API server with our definitions says of an object: the structural schema by the few
 //! keywords that our schemas use, the rules by an implementation of CEL.
 
-use std::sync::LazyLock;
-
-use kube_cel::{Validator, apply_defaults};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube_cel::{CompiledSchema, Validator, apply_defaults, compile_schema};
 use serde_json::{Value, json};
 use tsunaro_controller::crd::crds;
 
@@ -32,51 +31,70 @@ impl Refusal {
     }
 }
 
-static SCHEMAS: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
-    crds()
-        .into_iter()
-        .map(|crd| {
-            let kind = crd.spec.names.kind.clone();
-            let schema = crd.spec.versions[0].schema.clone().unwrap();
-            (
-                kind,
-                serde_json::to_value(schema.open_api_v3_schema.unwrap()).unwrap(),
-            )
-        })
-        .collect()
-});
+struct Schema {
+    kind: String,
+    schema: Value,
+    compiled: CompiledSchema,
+}
+
+thread_local! {
+    static SCHEMAS: Vec<Schema> = crds().into_iter().map(Schema::new).collect();
+}
+
+impl Schema {
+    fn new(crd: CustomResourceDefinition) -> Self {
+        let schema = crd.spec.versions[0].schema.clone().unwrap();
+        let schema = serde_json::to_value(schema.open_api_v3_schema.unwrap()).unwrap();
+        let compiled = compile_schema(&schema);
+        let errors = compiled.compilation_errors();
+        assert!(errors.is_empty(), "{errors:?}");
+        Self {
+            kind: crd.spec.names.kind,
+            schema,
+            compiled,
+        }
+    }
+}
 
 /// Every rule's kind and message.
 pub(crate) fn all_rules() -> Vec<(String, String)> {
-    SCHEMAS
-        .iter()
-        .flat_map(|(kind, schema)| {
-            let rules = schema["x-kubernetes-validations"].as_array().unwrap();
+    SCHEMAS.with(|schemas| {
+        let rules = |schema: &Schema| {
+            let kind = schema.kind.clone();
+            let rules = schema.schema["x-kubernetes-validations"]
+                .as_array()
+                .unwrap()
+                .clone();
             rules
-                .iter()
-                .map(|rule| (kind.clone(), rule["message"].as_str().unwrap().to_owned()))
-        })
-        .collect()
+                .into_iter()
+                .map(move |rule| (kind.clone(), rule["message"].as_str().unwrap().to_owned()))
+        };
+        schemas.iter().flat_map(rules).collect()
+    })
 }
 
 /// All refusals of an object, or of an update from `old` to it. As in an API server, rules are asked
 /// only when the schema is satisfied.
 pub(crate) fn check(kind: &str, object: &Value, old: Option<&Value>) -> Vec<Refusal> {
-    let (_, schema) = SCHEMAS.iter().find(|(known, _)| known == kind).unwrap();
-    let object = apply_defaults(schema, object);
-    let old = old.map(|old| apply_defaults(schema, old));
-    let mut refusals = Vec::new();
-    structure(schema, &object, String::new(), &mut refusals);
-    if refusals.is_empty()
-        && let Err(errors) = Validator::new().validate(schema, &object, old.as_ref())
-    {
-        refusals.extend(
-            errors
-                .iter()
-                .map(|error| Refusal::Rule(error.message.clone())),
-        );
-    }
-    refusals
+    SCHEMAS.with(|schemas| {
+        let Schema {
+            schema, compiled, ..
+        } = schemas.iter().find(|schema| schema.kind == kind).unwrap();
+        let object = apply_defaults(schema, object);
+        let old = old.map(|old| apply_defaults(schema, old));
+        let mut refusals = Vec::new();
+        structure(schema, &object, String::new(), &mut refusals);
+        if refusals.is_empty()
+            && let Err(errors) = Validator::new().validate_compiled(compiled, &object, old.as_ref())
+        {
+            refusals.extend(
+                errors
+                    .iter()
+                    .map(|error| Refusal::Rule(error.message.clone())),
+            );
+        }
+        refusals
+    })
 }
 
 fn structure(schema: &Value, value: &Value, path: String, refusals: &mut Vec<Refusal>) {
@@ -102,8 +120,7 @@ fn structure(schema: &Value, value: &Value, path: String, refusals: &mut Vec<Ref
         return;
     }
     match value {
-        // The API server checks metadata by itself.
-        Value::Object(fields) if path != "metadata" => {
+        Value::Object(fields) => {
             for required in schema["required"].as_array().into_iter().flatten() {
                 let name = required.as_str().unwrap();
                 if !fields.contains_key(name) {
@@ -111,6 +128,10 @@ fn structure(schema: &Value, value: &Value, path: String, refusals: &mut Vec<Ref
                 }
             }
             for (name, value) in fields {
+                // What every object has is in no schema of a custom resource.
+                if path.is_empty() && ["apiVersion", "kind", "metadata"].contains(&name.as_str()) {
+                    continue;
+                }
                 let values = &schema["additionalProperties"];
                 match schema["properties"].get(name) {
                     Some(property) => structure(property, value, join(&path, name), refusals),

@@ -89,7 +89,9 @@ pub(super) fn not_ipv6(text: &str) -> String {
 
 /// A prefix without host bits.
 pub(super) fn canonical_prefix(text: &str) -> String {
-    format!("isCIDR({text}) && cidr({text}) == cidr({text}).masked()")
+    format!(
+        "isCIDR({text}) && !{text}.matches('(^|[./])0[0-9]') && cidr({text}) == cidr({text}).masked()"
+    )
 }
 
 /// A prefix that a gateway may advertise; true for what is no IPv4 prefix, which others say.

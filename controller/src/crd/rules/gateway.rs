@@ -6,6 +6,7 @@ use super::common::{
 };
 use super::{Rule, optional, rule};
 
+const TAGS: &str = ".spec.tags";
 const LAN: &str = ".spec.routes.lan";
 const RANGE: &str = ".spec.service.tailnetLBCIDR";
 const LB_IP: &str = ".spec.service.loadBalancerIP";
@@ -295,37 +296,61 @@ fn refused() -> Vec<Rule> {
 
 /// Fields that are identity: they may neither change nor appear nor vanish once pinned. The paths
 /// are those of `tsunaro_model::gateway::PINNED_FIELDS`, in the same order.
-const PINNED: [(&str, Presence); 10] = [
-    (".spec.tailnetRef", Presence::Always),
-    (".spec.hostname", Presence::Always),
-    (".spec.tags", Presence::Always),
-    (".spec.stateSecretRef", Presence::Always),
-    (LB_IP, Presence::Always),
-    (CLASS, Presence::Optional("''")),
-    (ZONE, Presence::Always),
-    (SERVICE, Presence::Always),
-    (CLUSTER_IP, Presence::Always),
-    (ZONES, Presence::Optional("[]")),
+const PINNED: [(&str, Kind); 10] = [
+    (".spec.tailnetRef", Kind::Value),
+    (".spec.hostname", Kind::Value),
+    (TAGS, Kind::Set),
+    (".spec.stateSecretRef", Kind::Value),
+    (LB_IP, Kind::Value),
+    (CLASS, Kind::OptionalText),
+    (ZONE, Kind::Value),
+    (SERVICE, Kind::Value),
+    (CLUSTER_IP, Kind::Value),
+    (ZONES, Kind::OptionalZones),
 ];
 
-/// Whether a field is always there.
+/// How a pinned field is compared.
 #[derive(Debug, Clone, Copy)]
-enum Presence {
-    Always,
-    /// No; without it, this stands for it.
-    Optional(&'static str),
+enum Kind {
+    /// It is always there.
+    Value,
+    /// It is always there, and order means nothing.
+    Set,
+    /// Without it, the empty text stands for it.
+    OptionalText,
+    /// Without it, no zones stand for it; their order means nothing, that of upstreams does.
+    OptionalZones,
+}
+
+impl Kind {
+    fn same(self, field: &str) -> String {
+        let new = format!("self{field}");
+        let old = format!("oldSelf{field}");
+        let or = |nothing: &str| {
+            let either = |value: &str| format!("(has({value}) ? {value} : {nothing})");
+            (either(&new), either(&old))
+        };
+        match self {
+            Self::Value => format!("{new} == {old}"),
+            Self::Set => {
+                format!("({new}.all(t, t in {old}) && {old}.all(t, t in {new}))")
+            }
+            Self::OptionalText => {
+                let (new, old) = or("''");
+                format!("{new} == {old}")
+            }
+            Self::OptionalZones => format!(
+                "(has({new}) && has({old}) ? size({new}) == size({old}) && {new}.all(a, {old}.exists(b, a.zone == b.zone && a.upstreams == b.upstreams)) : (!has({new}) || size({new}) == 0) && (!has({old}) || size({old}) == 0))"
+            ),
+        }
+    }
 }
 
 fn pinned() -> Vec<Rule> {
     PINNED
         .into_iter()
-        .map(|(field, presence)| {
-            let same = match presence {
-                Presence::Always => format!("self{field} == oldSelf{field}"),
-                Presence::Optional(nothing) => format!(
-                    "(has(self{field}) ? self{field} : {nothing}) == (has(oldSelf{field}) ? oldSelf{field} : {nothing})"
-                ),
-            };
+        .map(|(field, kind)| {
+            let same = kind.same(field);
             rule(
                 field,
                 format!(

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::Ipv4Net;
 
-use crate::address::parse_host_address;
+use crate::address::{BadAddress, parse_host_address};
 use crate::config::meaning::routes;
 use crate::document::{Given, Text};
 use crate::finding::{Report, quoted};
@@ -28,6 +28,14 @@ pub(super) fn address(Given { value, place }: &Text, report: &mut Report) -> Opt
                 place,
                 format!("{text} is a loopback address, where every client would talk to itself"),
                 "write the address of one host, such as `192.0.2.20`",
+            );
+            None
+        }
+        Err(BadAddress::NotAnAddress) => {
+            report.error(
+                place,
+                BadAddress::NotAnAddress.what(value),
+                "write an IPv4 address such as `192.0.2.20`",
             );
             None
         }
