@@ -1,6 +1,13 @@
 //! One table of manifests, run through the validation of `check` and through the schema with its CEL
 //! rules: the two agree. The same table is for a real API server.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail the test"
+)]
+
 mod support;
 
 use serde_json::Value;

@@ -1,5 +1,12 @@
 //! The command line as a user meets it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail the test"
+)]
+
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 

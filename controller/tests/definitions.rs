@@ -1,5 +1,12 @@
 //! The definitions of the custom resources as files and as documentation.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail the test"
+)]
+
 use std::path::Path;
 
 use serde_json::Value;

@@ -1,5 +1,12 @@
 //! Objects of the API server become the same domain types as files, field by field.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail the test"
+)]
+
 #[path = "support/table.rs"]
 #[allow(dead_code, reason = "the other test of the table uses the rest")]
 mod table;

@@ -10,6 +10,7 @@ mod meaning;
 mod parse;
 mod pinned;
 mod structure;
+mod together;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ pub use image::{Image, ImageError};
 use ipnet::Ipv4Net;
 pub use parse::{Object, Parsed, parse};
 pub use pinned::{PINNED_FIELDS, changed_pinned_fields};
+pub use together::check_together;
 
 use crate::config::DnsConfig;
 use crate::finding::Position;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use tsunaro_model::finding::Finding;
-use tsunaro_model::gateway::{Located, Parsed, parse};
+use tsunaro_model::gateway::{Located, Parsed, check_together, parse};
 
 /// What a path of `-` is called in findings.
 const STDIN: &str = "<stdin>";
@@ -43,7 +43,17 @@ impl Files {
                 .findings
                 .extend(findings.into_iter().map(|finding| (name.clone(), finding)));
         }
+        files.compare();
         Ok(files)
+    }
+
+    /// Adds what only shows when all objects are seen together.
+    fn compare(&mut self) {
+        let objects: Vec<&Located> = self.objects.iter().map(|(_, located)| located).collect();
+        for (index, finding) in check_together(&objects) {
+            let file = self.objects.get(index).map(|(file, _)| file.clone());
+            self.findings.push((file.unwrap_or_default(), finding));
+        }
     }
 
     /// True when something cannot be used.

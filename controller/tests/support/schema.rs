@@ -83,7 +83,7 @@ pub(crate) fn check(kind: &str, object: &Value, old: Option<&Value>) -> Vec<Refu
         let object = apply_defaults(schema, object);
         let old = old.map(|old| apply_defaults(schema, old));
         let mut refusals = Vec::new();
-        structure(schema, &object, String::new(), &mut refusals);
+        structure(schema, &object, "", &mut refusals);
         if refusals.is_empty()
             && let Err(errors) = Validator::new().validate_compiled(compiled, &object, old.as_ref())
         {
@@ -97,7 +97,7 @@ pub(crate) fn check(kind: &str, object: &Value, old: Option<&Value>) -> Vec<Refu
     })
 }
 
-fn structure(schema: &Value, value: &Value, path: String, refusals: &mut Vec<Refusal>) {
+fn structure(schema: &Value, value: &Value, path: &str, refusals: &mut Vec<Refusal>) {
     let known = |value: &Value| match schema["type"].as_str() {
         Some("object") => value.is_object(),
         Some("array") => value.is_array(),
@@ -113,7 +113,7 @@ fn structure(schema: &Value, value: &Value, path: String, refusals: &mut Vec<Ref
         && pattern(schema, value)
         && distinct(schema, value);
     if !fits {
-        refusals.push(Refusal::Schema(path.clone()));
+        refusals.push(Refusal::Schema(path.to_owned()));
         return;
     }
     if schema["x-kubernetes-preserve-unknown-fields"] == true {
@@ -124,7 +124,7 @@ fn structure(schema: &Value, value: &Value, path: String, refusals: &mut Vec<Ref
             for required in schema["required"].as_array().into_iter().flatten() {
                 let name = required.as_str().unwrap();
                 if !fields.contains_key(name) {
-                    refusals.push(Refusal::Schema(join(&path, name)));
+                    refusals.push(Refusal::Schema(join(path, name)));
                 }
             }
             for (name, value) in fields {
@@ -134,17 +134,17 @@ fn structure(schema: &Value, value: &Value, path: String, refusals: &mut Vec<Ref
                 }
                 let values = &schema["additionalProperties"];
                 match schema["properties"].get(name) {
-                    Some(property) => structure(property, value, join(&path, name), refusals),
+                    Some(property) => structure(property, value, &join(path, name), refusals),
                     None if values.is_object() => {
-                        structure(values, value, join(&path, name), refusals)
+                        structure(values, value, &join(path, name), refusals)
                     }
-                    None => refusals.push(Refusal::Schema(join(&path, name))),
+                    None => refusals.push(Refusal::Schema(join(path, name))),
                 }
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                structure(&schema["items"], item, format!("{path}[{index}]"), refusals);
+                structure(&schema["items"], item, &format!("{path}[{index}]"), refusals);
             }
         }
         _ => {}

@@ -90,9 +90,9 @@ fn the_documents_of_a_file_are_read_in_order_with_their_places() {
         kinds,
         [
             ("tailnet", 3),
-            ("site", 20),
-            ("egress", 30),
-            ("ingress", 40)
+            ("site", 18),
+            ("egress", 28),
+            ("ingress", 38)
         ]
     );
     assert_eq!(
@@ -109,7 +109,7 @@ fn one_bad_document_spares_the_others() {
     assert_eq!(
         printed(&parsed.findings),
         [
-            "f:47:7: kind: `TailnetSites` is not a kind of tsunaro.io; write one of TailnetGateway, Tailnet, TailnetEgress, TailnetIngress, TailnetSite"
+            "f:48:7: kind: `TailnetSites` is not a kind of tsunaro.io; write one of TailnetGateway, Tailnet, TailnetEgress, TailnetIngress, TailnetSite"
         ]
     );
 }
@@ -213,6 +213,8 @@ fn the_hosts_file_is_sorted_and_its_parser_takes_it_without_a_remark() {
          10.0.10.20 proxy.corp.example\n\
          198.51.100.21 web-default.prod-1.tailnet.example.internal\n"
     );
+    let parsed = crate::hosts::Hosts::parse(file.as_bytes()).unwrap();
+    assert_eq!((parsed.entries.len(), parsed.findings.len()), (4, 0));
     let reversed: Vec<_> = egresses.iter().rev().cloned().collect();
     assert_eq!(hosts_file(&tailnet(), &reversed, &ingresses), file);
 }
@@ -237,4 +239,62 @@ fn the_agents_config_names_the_load_balancer_address_and_its_files() {
         None
     );
     assert_eq!(agent_config(&gateway, None, &[], paths()).hosts, None);
+}
+
+#[test]
+fn objects_that_get_in_each_others_way_are_told() {
+    let twin = |changes: &[(&str, &str)]| {
+        changes.iter().fold(GATEWAY.to_owned(), |text, (from, to)| {
+            text.replace(from, to)
+        })
+    };
+    let apart = [
+        ("  name: prod-1-gw\n", "  name: prod-1-b\n"),
+        ("hostname: prod-1-gw", "hostname: prod-1-b"),
+        ("prod-1-gw-state", "prod-1-b-state"),
+        ("198.51.100.17", "198.51.100.18"),
+        ("10.96.0.54", "10.96.0.55"),
+        ("prod-1-gw-dns", "prod-1-b-dns"),
+    ];
+    let fields = |text: &str| -> Vec<String> {
+        let parsed = parse(text);
+        let objects: Vec<&Located> = parsed.objects.iter().collect();
+        let findings = check_together(&objects);
+        findings
+            .into_iter()
+            .map(|(_, finding)| finding.field)
+            .collect()
+    };
+    assert_eq!(fields(&format!("{GATEWAY}---\n{}", twin(&apart))), [""; 0]);
+    for (left_out, field) in [
+        "metadata.name",
+        "spec.hostname",
+        "spec.stateSecretRef.name",
+        "spec.service.loadBalancerIP",
+        "spec.dns.serviceClusterIP",
+        "spec.dns.serviceName",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let changes: Vec<_> = apart
+            .iter()
+            .copied()
+            .enumerate()
+            .filter(|(index, _)| *index != left_out)
+            .map(|(_, change)| change)
+            .collect();
+        assert_eq!(
+            fields(&format!("{GATEWAY}---\n{}", twin(&changes))),
+            [field]
+        );
+    }
+    let reserved = OTHERS.replace(
+        "  policy:\n",
+        "  reservedNetworks: [192.0.0.0/16]\n  policy:\n",
+    );
+    assert_eq!(
+        fields(&format!("{GATEWAY}---\n{reserved}")),
+        ["spec.routes.lan"]
+    );
 }
