@@ -18,11 +18,23 @@ pub(crate) fn run(check: bool) -> Result<()> {
     step::run(
         "definitions of the custom resources",
         Command::new("cargo")
-            .args(["run", "--quiet", "-p", "tsunaro-controller", "--", "crds", "--directory"])
+            .args([
+                "run",
+                "--quiet",
+                "-p",
+                "tsunaro-controller",
+                "--",
+                "crds",
+                "--directory",
+            ])
             .arg(fresh.path()),
     )?;
     let wanted = files(fresh.path())?;
-    let found = if directory.exists() { files(directory)? } else { BTreeMap::new() };
+    let found = if directory.exists() {
+        files(directory)?
+    } else {
+        BTreeMap::new()
+    };
     if check {
         let stale: Vec<&str> = wanted
             .keys()
@@ -31,17 +43,22 @@ pub(crate) fn run(check: bool) -> Result<()> {
             .map(String::as_str)
             .collect();
         if !stale.is_empty() {
-            bail!("{DIRECTORY} is stale ({}); run `cargo xtask crds`", stale.join(", "));
+            bail!(
+                "{DIRECTORY} is stale ({}); run `cargo xtask crds`",
+                stale.join(", ")
+            );
         }
         println!("{DIRECTORY} is current: {} definitions", wanted.len());
         return Ok(());
     }
     std::fs::create_dir_all(directory).with_context(|| format!("cannot make {DIRECTORY}"))?;
     for name in found.keys().filter(|name| !wanted.contains_key(*name)) {
-        std::fs::remove_file(directory.join(name)).with_context(|| format!("cannot remove {name}"))?;
+        std::fs::remove_file(directory.join(name))
+            .with_context(|| format!("cannot remove {name}"))?;
     }
     for (name, content) in &wanted {
-        std::fs::write(directory.join(name), content).with_context(|| format!("cannot write {name}"))?;
+        std::fs::write(directory.join(name), content)
+            .with_context(|| format!("cannot write {name}"))?;
     }
     println!("{DIRECTORY}: {} definitions", wanted.len());
     Ok(())
@@ -49,10 +66,13 @@ pub(crate) fn run(check: bool) -> Result<()> {
 
 fn files(directory: &Path) -> Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
-    for entry in std::fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))? {
+    for entry in std::fs::read_dir(directory)
+        .with_context(|| format!("cannot list {}", directory.display()))?
+    {
         let entry = entry.context("cannot list a directory")?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let content = std::fs::read_to_string(entry.path()).with_context(|| format!("cannot read {name}"))?;
+        let content =
+            std::fs::read_to_string(entry.path()).with_context(|| format!("cannot read {name}"))?;
         files.insert(name, content);
     }
     Ok(files)

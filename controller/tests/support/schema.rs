@@ -136,7 +136,7 @@ fn structure(schema: &Value, value: &Value, path: &str, refusals: &mut Vec<Refus
                 match schema["properties"].get(name) {
                     Some(property) => structure(property, value, &join(path, name), refusals),
                     None if values.is_object() => {
-                        structure(values, value, &join(path, name), refusals)
+                        structure(values, value, &join(path, name), refusals);
                     }
                     None => refusals.push(Refusal::Schema(join(path, name))),
                 }
@@ -144,7 +144,12 @@ fn structure(schema: &Value, value: &Value, path: &str, refusals: &mut Vec<Refus
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                structure(&schema["items"], item, &format!("{path}[{index}]"), refusals);
+                structure(
+                    &schema["items"],
+                    item,
+                    &format!("{path}[{index}]"),
+                    refusals,
+                );
             }
         }
         _ => {}
