@@ -79,19 +79,19 @@ pub struct TailnetGatewaySpec {
     pub identity: Option<GatewayIdentity>,
     /// Refused: a gateway forwards no TCP ports. Make a TailnetIngress for each service.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+    #[schemars(extend("type" = "array", "items" = { "type": "object", "x-kubernetes-preserve-unknown-fields": true }))]
     pub forwards: Option<Value>,
     /// Refused: a gateway forwards no TCP ports. Make a TailnetIngress for each service.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+    #[schemars(extend("type" = "string"))]
     pub forward_image: Option<Value>,
     /// Refused: the controller makes its own pre-auth keys, single-use and tag-bound.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+    #[schemars(extend("type" = "object", "x-kubernetes-preserve-unknown-fields" = true))]
     pub auth_key_secret_ref: Option<Value>,
     /// Refused: a gateway is always a new node and never adopts an existing router.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+    #[schemars(extend("type" = "object", "x-kubernetes-preserve-unknown-fields" = true))]
     pub adoption: Option<Value>,
 }
 
