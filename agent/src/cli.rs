@@ -74,6 +74,10 @@ pub(crate) struct RunArgs {
     /// 5s or 500ms.
     #[arg(long, env = "TSUNARO_LAME_DUCK", value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub(crate) lame_duck: Duration,
+    /// Leave the advertised routes in place when the agent stops, such as for a restart on a host
+    /// whose tailscaled stays.
+    #[arg(long, env = "TSUNARO_KEEP_ROUTES")]
+    pub(crate) keep_routes: bool,
 }
 
 #[derive(Debug, Args)]

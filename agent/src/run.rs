@@ -260,9 +260,12 @@ impl MainLoop {
     /// Plan, apply, report.
     fn step(&mut self) {
         let now = Instant::now();
-        let withdrawn = !self.pace.busy && self.world.is_withdrawn();
-        self.stage = self.stage.advance(now, self.world.withdrawing && withdrawn);
-        self.world.withdrawing = matches!(self.stage, Stage::Withdrawing(_) | Stage::Closing);
+        let keep = self.args.keep_routes;
+        let withdrawn =
+            keep || (self.world.withdrawing && !self.pace.busy && self.world.is_withdrawn());
+        self.stage = self.stage.advance(now, withdrawn);
+        self.world.withdrawing =
+            !keep && matches!(self.stage, Stage::Withdrawing(_) | Stage::Closing);
         self.plan(now);
         self.publish();
     }

@@ -1,14 +1,19 @@
 //! The command line of the controller.
 
+mod cli;
+mod commands;
 mod version;
+
+use std::process::ExitCode;
 
 use clap::Parser;
 
-/// The controller of the gateways of a Headscale tailnet.
-#[derive(Debug, Parser)]
-#[command(name = "tsunaro-controller", version = version::VERSION, long_version = version::LONG, max_term_width = 100)]
-struct Cli {}
-
-fn main() {
-    let Cli {} = Cli::parse();
+fn main() -> ExitCode {
+    match commands::dispatch(cli::Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(commands::WRONG_USAGE)
+        }
+    }
 }

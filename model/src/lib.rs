@@ -6,7 +6,9 @@
 
 mod address;
 pub mod config;
+mod document;
 pub mod finding;
+pub mod gateway;
 pub mod hosts;
 pub mod kernel;
 pub mod name;

@@ -1,6 +1,7 @@
 //! The project's own commands. `cargo xtask test` runs every test.
 
 mod architecture;
+mod crds;
 mod deny;
 mod step;
 mod test;
@@ -36,6 +37,12 @@ enum Command {
     Architecture,
     /// Check licences, sources and duplicate or banned crates with cargo-deny.
     Deny,
+    /// Write deploy/crds from the controller's types.
+    Crds {
+        /// Only say whether the files are current, and fail when they are not.
+        #[arg(long)]
+        check: bool,
+    },
     /// Install what the tests need (Debian packages, as root) and build the pinned peers once.
     Setup,
 }
@@ -55,6 +62,7 @@ fn run() -> Result<()> {
         Command::Test { part, filter } => test::run(part, filter.as_deref()),
         Command::Architecture => architecture::run(),
         Command::Deny => deny::run(),
+        Command::Crds { check } => crds::run(check),
         Command::Setup => {
             packages::install()?;
             Peers::ensure().map(drop)

@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use tsunaro_integration::{packages, peers::Peers};
 
-use crate::architecture;
 use crate::step::{self, Counts};
+use crate::{architecture, crds};
 
 /// A part of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -43,16 +43,18 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             cargo("build").args(["-p", "tsunaro-agent"]),
         )?;
     }
-    for (each, test, what) in [
-        (Part::Dns, "dns", "DNS cases on the wire"),
-        (Part::Tailnet, "tailnet", "the real tailnet"),
+    for (each, tests, what) in [
+        (Part::Dns, &["--test", "dns"][..], "DNS cases on the wire"),
+        (Part::Tailnet, &["--lib", "--test", "lab"], "the lab itself"),
+        (Part::Tailnet, &["--test", "tailnet"], "the real tailnet"),
     ] {
         if all || part == Some(each) {
             let mut command = cargo("test");
             command
-                .args(["-p", "tsunaro-integration", "--test", test])
+                .args(["-p", "tsunaro-integration"])
+                .args(tests)
                 .args(filter);
-            command.args(["--", "--nocapture", "--test-threads=1"]);
+            command.args(["--", "--nocapture", "--test-threads=3"]);
             step::run_tests(what, &mut command, &mut counts)?;
         }
     }
@@ -66,6 +68,7 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
 
 fn lints() -> Result<()> {
     architecture::run()?;
+    crds::run(true)?;
     step::run("cargo fmt --check", cargo("fmt").args(["--all", "--check"]))?;
     step::run(
         "cargo clippy",

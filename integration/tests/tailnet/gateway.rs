@@ -52,11 +52,8 @@ pub(crate) fn hosts(address: &str) -> String {
 impl<'a> Gateway<'a> {
     /// Starts the agent on gateway `number`, with a key for its tailscaled in the key file.
     pub(crate) fn start(lab: &'a Lab, number: usize, targets: &[&str]) -> Result<Self> {
-        let key = lab
-            .headscale()
-            .rest()
-            .preauth_key(&KeyOptions::tagged("tag:fabric"))?;
-        Self::start_with_key(lab, number, targets, &key)
+        let key = fresh_key(lab)?;
+        Self::lay(lab, number, targets, &key, &[])
     }
 
     /// The same with this content of the key file.
@@ -66,6 +63,42 @@ impl<'a> Gateway<'a> {
         targets: &[&str],
         key: &str,
     ) -> Result<Self> {
+        Self::lay(lab, number, targets, key, &[])
+    }
+
+    /// The same with more flags of the agent.
+    pub(crate) fn start_with_flags(lab: &'a Lab, number: usize, flags: &[&str]) -> Result<Self> {
+        let key = fresh_key(lab)?;
+        Self::lay(lab, number, &[], &key, flags)
+    }
+
+    /// The agent anew over the files of one that has ended.
+    pub(crate) fn start_again(lab: &'a Lab, ended: Self) -> Result<Self> {
+        let Self {
+            node,
+            config,
+            hosts,
+            agent,
+        } = ended;
+        drop(agent);
+        let agent = spawn(node, &config, &[])?;
+        let gateway = Self {
+            node,
+            config,
+            hosts,
+            agent,
+        };
+        gateway.wait_condition(lab, "DNSReady", "True/Serving")?;
+        Ok(gateway)
+    }
+
+    fn lay(
+        lab: &'a Lab,
+        number: usize,
+        targets: &[&str],
+        key: &str,
+        flags: &[&str],
+    ) -> Result<Self> {
         let node = lab.gateway(number)?;
         // As in the Pod, whose safe sysctl lets it bind port 53 without a capability.
         node.sh("sysctl -q -w net.ipv4.ip_unprivileged_port_start=0")?;
@@ -73,22 +106,7 @@ impl<'a> Gateway<'a> {
         let config = Mount::new(mounts.join("config"), &[("gateway.yaml", &config(targets))])?;
         let hosts = Mount::new(mounts.join("hosts"), &[("hosts", &hosts("198.51.100.21"))])?;
         Mount::new(mounts.join("key"), &[("authkey", key)])?;
-        let agent = node.spawn(
-            Cmd::new(agent_binary()?)
-                .args([
-                    "run",
-                    "--dns-listen",
-                    "0.0.0.0:53",
-                    "--http-listen",
-                    "127.0.0.1:9181",
-                ])
-                .arg("--config")
-                .arg(config.path("gateway.yaml"))
-                .arg("--tailscaled-socket")
-                .arg(node.socket())
-                .name("agent")
-                .unprivileged(),
-        )?;
+        let agent = spawn(node, &config, flags)?;
         Ok(Self {
             node,
             config,
@@ -171,6 +189,32 @@ impl<'a> Gateway<'a> {
             Ok(Some(()))
         })
     }
+}
+
+fn fresh_key(lab: &Lab) -> Result<String> {
+    lab.headscale()
+        .rest()
+        .preauth_key(&KeyOptions::tagged("tag:fabric"))
+}
+
+fn spawn(node: &TailnetNode, config: &Mount, flags: &[&str]) -> Result<Process> {
+    node.spawn(
+        Cmd::new(agent_binary()?)
+            .args([
+                "run",
+                "--dns-listen",
+                "0.0.0.0:53",
+                "--http-listen",
+                "127.0.0.1:9181",
+            ])
+            .arg("--config")
+            .arg(config.path("gateway.yaml"))
+            .arg("--tailscaled-socket")
+            .arg(node.socket())
+            .args(flags.iter().copied())
+            .name("agent")
+            .unprivileged(),
+    )
 }
 
 /// The full set with the egress target.

@@ -46,7 +46,8 @@ fn a_fresh_tailscaled_is_logged_in_from_the_key_file_and_again_after_its_state_i
     gateway.node.wipe_state()?;
     rest.delete(&node.id)?;
     gateway.node.start()?;
-    gateway.wait_condition(&lab, "TailnetReady", "False/LoginPending")?;
+    // The key at hand was used up; it is tried once more, and refused.
+    gateway.wait_condition(&lab, "TailnetReady", "False/LoginRefused")?;
     let second = rest.preauth_key(&KeyOptions::tagged("tag:fabric"))?;
     new_key(&gateway, &second)?;
     gateway.wait_condition(&lab, "TailnetReady", "True/Running")?;

@@ -1,7 +1,11 @@
 //! The agent beside a real tailscaled on a real tailnet, as uid 65534 without capabilities.
 
 mod example;
+mod failover;
+mod failures;
+mod flapping;
 mod gateway;
+mod latency;
 mod leaving;
 mod login;
 mod routes;

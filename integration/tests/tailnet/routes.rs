@@ -122,11 +122,11 @@ fn routes_changed_by_hand_are_put_right_and_survive_a_killed_tailscaled() -> Res
     let all = all_routes();
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     gateway.wait_advertised(&lab, &all)?;
-    for by_hand in ["", "192.0.2.0/24", "10.99.0.0/16"] {
+    {
         let _timed = timed("from the foreign write to our routes");
         gateway
             .node
-            .tailscale(&["set", &format!("--advertise-routes={by_hand}")])?
+            .tailscale(&["set", "--advertise-routes="])?
             .ok()?;
         gateway.wait_advertised(&lab, &all)?;
     }
