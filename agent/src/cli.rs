@@ -1,5 +1,6 @@
 //! Flags and their environment variables. They win over the config file.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +27,10 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Show the report of a running agent.
     Status(StatusArgs),
+    /// Run a command as PID 1 of a container: start it again when it ends, pass signals on, reap.
+    Supervise(SuperviseArgs),
+    /// Copy this binary into a directory, such as one that another container runs it from.
+    Install(InstallArgs),
 }
 
 /// Which files to read.
@@ -126,6 +131,27 @@ pub(crate) enum OutputFormat {
     Json,
     /// The report as YAML.
     Yaml,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SuperviseArgs {
+    /// The LocalAPI socket of the tailscaled that is supervised: it is then restarted, too, when it
+    /// could not open its state store and fell back to memory.
+    #[arg(long, env = "TSUNARO_TAILSCALED_SOCKET", value_name = "FILE")]
+    pub(crate) tailscaled_socket: Option<PathBuf>,
+    /// Form of the log.
+    #[arg(long, env = "TSUNARO_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InstallArgs {
+    /// The directory, which must exist.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

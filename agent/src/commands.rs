@@ -4,7 +4,9 @@ mod check;
 mod explain;
 mod explain_route;
 mod fetch;
+mod install;
 mod status;
+mod supervise;
 
 use std::process::ExitCode;
 
@@ -31,5 +33,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Explain(args) if args.name == "route" => explain_route::explain(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Status(args) => status::status(&args),
+        Command::Supervise(args) => supervise::supervise(args),
+        Command::Install(args) => install::install(&args),
     }
 }

@@ -49,6 +49,7 @@ impl Heartbeat {
 mod tests {
     use super::*;
 
+    // Holds rule 79.
     #[tokio::test(start_paused = true)]
     async fn a_loop_that_stops_ticking_goes_stale_and_recovers() {
         let heartbeat = Heartbeat::new();

@@ -14,6 +14,7 @@ mod run;
 mod self_probe;
 mod settings;
 mod stop;
+mod supervise;
 mod tailnet;
 mod tasks;
 mod version;

@@ -79,6 +79,7 @@ impl Signals {
 mod tests {
     use super::*;
 
+    // Holds rule 80.
     #[tokio::test(start_paused = true)]
     async fn the_lame_duck_comes_before_the_withdrawal_and_the_withdrawal_before_the_close() {
         let start = Instant::now();

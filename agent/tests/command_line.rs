@@ -1,6 +1,9 @@
 //! The binary as a newcomer meets it: what it prints and how it exits.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on says why and fails")]
+#![expect(
+    clippy::expect_used,
+    reason = "a test that cannot go on says why and fails"
+)]
 
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, UdpSocket};

@@ -13,6 +13,8 @@ mod cache;
 #[cfg(test)]
 mod fixtures;
 mod flight;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzzing;
 mod generation;
 mod health;
 mod matching;
@@ -35,6 +37,8 @@ use tsunaro_model::name::DnsName;
 
 pub use answer::{ExtendedError, Failure, Forwarded};
 pub use metrics::{ForwardCounts, ForwardMetrics};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use fuzzing::judge;
 pub use question::{ClientTransport, Question};
 pub use transport::{Channel, Sockets, Transport};
 

@@ -9,6 +9,8 @@ pub mod answer;
 pub mod explain;
 pub mod forward;
 pub mod forwarding;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod metrics;
 pub mod probe;
 pub mod query;

@@ -8,6 +8,8 @@ mod address;
 pub mod config;
 mod document;
 pub mod finding;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod gateway;
 pub mod hosts;
 pub mod kernel;

@@ -3,6 +3,9 @@
 mod architecture;
 mod crds;
 mod deny;
+mod fuzz;
+mod image;
+mod rules;
 mod step;
 mod test;
 
@@ -35,6 +38,14 @@ enum Command {
     },
     /// Check the direction between crates and the size of files.
     Architecture,
+    /// Write docs/dns-rules.md: which test holds which rule of the DNS contract.
+    Rules {
+        /// Write nothing; fail when a rule has no test or the table is stale.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Fuzz with libFuzzer: what comes from the network, from upstreams and from files.
+    Fuzz(fuzz::Options),
     /// Check licences, sources and duplicate or banned crates with cargo-deny.
     Deny,
     /// Write deploy/crds from the controller's types.
@@ -43,6 +54,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Make the image as an OCI archive, without a container engine, and its SBOM.
+    Image(image::ImageArgs),
     /// Install what the tests need (Debian packages, as root) and build the pinned peers once.
     Setup,
 }
@@ -61,8 +74,11 @@ fn run() -> Result<()> {
     match Cli::parse().command {
         Command::Test { part, filter } => test::run(part, filter.as_deref()),
         Command::Architecture => architecture::run(),
+        Command::Rules { check } => rules::run(check),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Deny => deny::run(),
         Command::Crds { check } => crds::run(check),
+        Command::Image(args) => image::run(&args),
         Command::Setup => {
             packages::install()?;
             Peers::ensure().map(drop)

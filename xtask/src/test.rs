@@ -7,34 +7,33 @@ use clap::ValueEnum;
 use tsunaro_integration::{packages, peers::Peers};
 
 use crate::step::{self, Counts};
-use crate::{architecture, crds};
+use crate::{architecture, crds, rules};
 
 /// A part of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
-    /// Everything that needs neither root nor Go: tables, properties, loopback sockets.
+    /// Tables, properties, loopback sockets, and the kernel's own netlink (which needs root).
     Unit,
     /// The DNS cases on the wire of the real binary, compared with real CoreDNS and NSD.
     Dns,
-    /// A real tailnet in network namespaces.
+    /// A real tailnet in network namespaces, and the clients of real life.
     Tailnet,
 }
 
 pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     let mut counts = Counts::default();
     let all = part.is_none();
-    packages::install()?;
+    if part != Some(Part::Unit) {
+        packages::install()?;
+    }
     if all {
         lints()?;
     }
     if all || part == Some(Part::Unit) {
         let mut command = cargo("test");
         command.args(["--workspace", "--exclude", "tsunaro-integration"]);
-        step::run_tests(
-            "unit tests, properties, loopback sockets",
-            command.args(filter),
-            &mut counts,
-        )?;
+        let what = "unit tests, properties, loopback sockets";
+        run_some(what, command.args(filter), filter, &mut counts)?;
     }
     if part != Some(Part::Unit) {
         Peers::ensure()?;
@@ -47,6 +46,7 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         (Part::Dns, &["--test", "dns"][..], "DNS cases on the wire"),
         (Part::Tailnet, &["--lib", "--test", "lab"], "the lab itself"),
         (Part::Tailnet, &["--test", "tailnet"], "the real tailnet"),
+        (Part::Tailnet, &["--test", "clients"], "real clients"),
     ] {
         if all || part == Some(each) {
             let mut command = cargo("test");
@@ -55,10 +55,16 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
                 .args(tests)
                 .args(filter);
             command.args(["--", "--nocapture", "--test-threads=3"]);
-            step::run_tests(what, &mut command, &mut counts)?;
+            run_some(what, &mut command, filter, &mut counts)?;
         }
     }
     let Counts { passed, failed } = counts;
+    if passed + failed == 0 {
+        bail!(
+            "no test has a name that contains {}",
+            filter.unwrap_or_default()
+        );
+    }
     println!("{passed} passed, {failed} failed");
     if failed > 0 {
         bail!("{failed} tests failed");
@@ -66,9 +72,24 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// Runs tests; without a filter, none at all is a fault.
+fn run_some(
+    what: &str,
+    command: &mut Command,
+    filter: Option<&str>,
+    counts: &mut Counts,
+) -> Result<()> {
+    let ran = step::run_tests(what, command, counts)?;
+    if ran == 0 && filter.is_none() {
+        bail!("{what} ran no test");
+    }
+    Ok(())
+}
+
 fn lints() -> Result<()> {
     architecture::run()?;
     crds::run(true)?;
+    rules::run(true)?;
     step::run("cargo fmt --check", cargo("fmt").args(["--all", "--check"]))?;
     step::run(
         "cargo clippy",

@@ -74,6 +74,7 @@ pub(crate) fn read_capped(path: &Path, max: u64) -> Result<Content, ReadFault> {
 mod tests {
     use super::*;
 
+    // Holds rule 37.
     #[test]
     fn content_is_named_by_its_sha256() {
         let dir = tempfile::tempdir().unwrap();
@@ -86,6 +87,7 @@ mod tests {
         );
     }
 
+    // Holds rule 39.
     #[test]
     fn what_cannot_be_read_says_why() {
         let dir = tempfile::tempdir().unwrap();

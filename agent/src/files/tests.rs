@@ -78,6 +78,7 @@ fn plain(dir: &Path) {
     mounted(dir, "..1", "h1");
 }
 
+// Holds rules 37 and 38.
 #[tokio::test]
 async fn a_swapped_symlink_is_seen_also_with_equal_size_and_time() {
     let mut watched = Watched::start(plain);
@@ -94,6 +95,7 @@ async fn a_swapped_symlink_is_seen_also_with_equal_size_and_time() {
     watched.expect(&["Hosts: h3"]).await;
 }
 
+// Holds rule 38.
 #[tokio::test]
 async fn a_plain_write_and_an_editors_rename_over_are_seen() {
     let mut watched = Watched::start(plain);
@@ -109,6 +111,7 @@ async fn a_plain_write_and_an_editors_rename_over_are_seen() {
     watched.expect(&["Config: c3"]).await;
 }
 
+// Holds rule 39.
 #[tokio::test]
 async fn a_file_that_vanishes_comes_back_or_grows_too_large_is_told_once_each() {
     let mut watched = Watched::start(plain);

@@ -24,6 +24,7 @@ fn build(builder: &mut Builder, hosts: HostsFile, now: u32) -> Built {
     builder.build(&BuildInput { dns: dns(), hosts }, now)
 }
 
+// Holds rule 42.
 #[test]
 fn the_serial_rises_with_the_content_and_stays_with_it() {
     let mut builder = Builder::default();
@@ -38,6 +39,7 @@ fn the_serial_rises_with_the_content_and_stays_with_it() {
     assert_eq!(early.hosts.generation, 3);
 }
 
+// Holds rule 39.
 #[test]
 fn content_that_cannot_be_used_keeps_the_last_good_names_and_says_why() {
     let mut builder = Builder::default();
@@ -64,6 +66,7 @@ fn content_that_cannot_be_used_keeps_the_last_good_names_and_says_why() {
     assert_eq!((healed.hosts.error, healed.snapshot.serial()), (None, 1));
 }
 
+// Holds rules 39 and 40.
 #[test]
 fn a_valid_file_without_names_empties_the_zone_but_a_missing_first_file_is_unread() {
     let mut builder = Builder::default();

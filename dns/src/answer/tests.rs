@@ -1,5 +1,6 @@
 use super::*;
 
+// Holds rule 36.
 #[test]
 fn rotation_starts_anywhere_and_keeps_the_set() {
     let set = [1, 2, 3];

@@ -181,7 +181,7 @@ async fn ask_over_tcp<T: Transport>(
 
 impl Order {
     /// Final are NOERROR and NXDOMAIN (rule 51 of the DNS contract).
-    fn judge(&self, message: &Message, octets: usize) -> Outcome {
+    pub(super) fn judge(&self, message: &Message, octets: usize) -> Outcome {
         let rcode = message.metadata.response_code;
         match rcode {
             ResponseCode::NoError | ResponseCode::NXDomain => {

@@ -26,6 +26,7 @@ fn name(labels: &[Vec<u8>]) -> Vec<u8> {
     wire
 }
 
+// Holds rule 64.
 #[test]
 fn a_repeated_owner_is_two_octets() {
     let mut builder = Builder::new(&query(b"\x03web\x07example\x00"));

@@ -86,6 +86,7 @@ fn rule_48_a_truncated_answer_is_tc_over_udp_and_servfail_over_tcp() {
     assert_eq!(line(&reply.octets), "SERVFAIL ra: ede 22");
 }
 
+// Holds rule 52.
 #[test]
 fn rule_51_failures_are_servfail_with_the_reason() {
     let upstream = |extended| Failure::Upstream {

@@ -56,6 +56,8 @@ pub(crate) enum Expectation {
     Size(Bound),
     /// `replies=20`: so many in all, each to a query of its own.
     Replies(Bound),
+    /// `ahead=NAME/TIME`: the replies for this name come within this time, and before all others.
+    Ahead(String, Duration),
     /// `first=varies`: the first record is not always the same.
     FirstVaries,
     /// `source=queried`: the reply comes from the address that was asked.
@@ -228,6 +230,10 @@ impl Expectation {
             ("cookie", "absent-or-valid") => Self::CookieAbsentOrValid,
             ("size", _) => Self::Size(Bound::parse(value)?),
             ("replies", _) => Self::Replies(Bound::parse(value)?),
+            ("ahead", _) => {
+                let (name, most) = value.split_once('/').context("no time")?;
+                Self::Ahead(expand(name), duration(most)?)
+            }
             ("first", "varies") => Self::FirstVaries,
             ("source", "queried") => Self::SourceQueried,
             ("within", _) => {
@@ -273,6 +279,9 @@ impl Expectation {
             Self::Rejected | Self::Says(_) => matches!(action, Action::Check),
             Self::Exit(_) => matches!(action, Action::Exit { .. }),
             Self::Hangup => matches!(action, Action::Ask(ask) if ask.via == Via::Tcp),
+            Self::Ahead(..) => {
+                matches!(action, Action::Ask(ask) if ask.via == Via::TcpOneWrite && ask.names.len() > 1)
+            }
             Self::Closed(..) => matches!(action, Action::Ask(ask) if ask.via == Via::TcpIdle),
             Self::Earlier(_) => {
                 matches!(action, Action::Ask(ask) if matches!(ask.pace, Pace::Until(_)))

@@ -31,7 +31,10 @@ enum Phase {
 impl Phase {
     fn of(case: &Case) -> Self {
         let measures =
-            |each: &Expectation| matches!(each, Expectation::Within(..) | Expectation::Median(_));
+            |each: &Expectation| {
+            use Expectation::{Ahead, Median, Within};
+            matches!(each, Within(..) | Median(_) | Ahead(..))
+        };
         if case.steps.iter().any(|step| step.action.is_load()) {
             Self::Load
         } else if case

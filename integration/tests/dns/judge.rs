@@ -53,6 +53,20 @@ fn holds(expectation: &Expectation, seen: &Observation, memory: &mut Memory) -> 
             format!("{bound} replies"),
             || format!("{}", seen.got.len()),
         ),
+        Expectation::Ahead(name, most) => {
+            let is_ahead = |got: &Got| got.query.name == *name;
+            let ahead = seen.got.iter().take_while(|got| is_ahead(got)).count();
+            let in_all = seen.got.iter().filter(|got| is_ahead(got)).count();
+            let last = ahead.checked_sub(1).and_then(|last| seen.got.get(last));
+            require(
+                ahead == in_all && last.is_some_and(|last| last.after <= *most),
+                format!("replies for {name} within {most:?}, before all others"),
+                || {
+                    let order = seen.got.iter().map(|got| (&got.query.name, got.after));
+                    format!("{:?}", order.collect::<Vec<_>>())
+                },
+            )
+        }
         Expectation::FirstVaries => {
             let firsts: BTreeSet<String> = seen
                 .got

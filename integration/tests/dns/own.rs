@@ -36,7 +36,7 @@ fn every_case_is_there() -> Result<(), Failed> {
 
 fn unknown_words_are_refused() -> Result<(), Failed> {
     let good = ["C1", "6", "W0", "web.Z A", "udp", "NOERROR; answer=0"];
-    let refused: [(usize, &str); 27] = [
+    let refused: [(usize, &str); 28] = [
         (1, "rule six"),
         (1, "99"),
         (2, "W2"),
@@ -63,6 +63,7 @@ fn unknown_words_are_refused() -> Result<(), Failed> {
         (5, "NOERROR; closed=9s..11s"),
         (5, "NOERROR; earlier={A 192.0.2.1}"),
         (5, "NOERROR; first=varies"),
+        (5, "NOERROR; ahead=web.Z/1s"),
         (5, "NOERROR;"),
     ];
     parse(&good.join("\t"))?;

@@ -9,6 +9,7 @@ mod latency;
 mod leaving;
 mod login;
 mod routes;
+mod supervise;
 
 use std::time::Instant;
 

@@ -234,6 +234,7 @@ fn rule_33_addresses_are_read_or_their_line_is_skipped() {
     );
 }
 
+// Holds rule 33.
 #[test]
 fn a_loopback_address_is_remarked_but_not_counted_as_skipped() {
     let hosts = Hosts::parse(b"127.0.0.1 localhost\n0.0.0.0 x\n192.0.2.1 a *\n").unwrap();

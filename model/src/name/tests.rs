@@ -36,6 +36,7 @@ fn a_name_of_253_characters_fits_and_one_more_does_not() {
     assert_eq!(DnsName::parse_host(&over), Err(NameError::TooLong));
 }
 
+// Holds rule 1.
 #[test]
 fn suffix_match_is_by_label() {
     let zone = DnsName::parse_host("prod-1.example").unwrap();
@@ -54,6 +55,7 @@ fn suffix_match_is_by_label() {
     }
 }
 
+// Holds rule 73.
 #[test]
 fn opaque_octets_stay_one_label_and_are_escaped_in_text() {
     let name = DnsName::from_wire(b"\x03a.b\x03a\x00b\x00").unwrap();

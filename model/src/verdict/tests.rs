@@ -206,7 +206,7 @@ fn trouble_with_prefs_writers_and_logins_has_its_own_reasons() {
         other => other,
     };
     let accepts = with(base(Backend::Running, LoginState::NotNeeded), |o| {
-        o.prefs.route_all = true
+        o.prefs.route_all = true;
     });
     for (view, expected) in [
         (foreign, "RoutesAdvertised=False/ForeignWriter"),

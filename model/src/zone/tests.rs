@@ -183,6 +183,7 @@ fn names_resolve_as_the_dns_contract_says() {
     }
 }
 
+// Holds rule 40.
 #[test]
 fn an_unread_hosts_file_leaves_static_names_and_hides_nothing_else() {
     let (snapshot, _) = Snapshot::build(&config(true), HostsInput::Unread, 1, 1);
@@ -202,6 +203,7 @@ fn an_unread_hosts_file_leaves_static_names_and_hides_nothing_else() {
     }
 }
 
+// Holds rule 30.
 #[test]
 fn a_circle_or_a_long_chain_of_aliases_ends_as_a_loop() {
     let mut dns = config(false);
@@ -236,6 +238,7 @@ fn the_census_counts_what_was_built() {
     assert!(cut.is_empty());
 }
 
+// Holds rule 42.
 #[test]
 fn serials_only_go_up_also_when_the_clock_does_not() {
     for (now, previous, expected) in [

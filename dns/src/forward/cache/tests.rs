@@ -15,6 +15,7 @@ fn after(start: Instant, milliseconds: u64) -> Instant {
     start + Duration::from_millis(milliseconds)
 }
 
+// Holds rule 56.
 #[test]
 fn an_answer_is_fresh_until_its_lifetime_is_over() {
     let start = Instant::now();
@@ -32,6 +33,7 @@ fn an_answer_is_fresh_until_its_lifetime_is_over() {
     }
 }
 
+// Holds rule 56.
 #[test]
 fn uncacheable_answers_are_not_kept_and_replace_what_they_contradict() {
     let start = Instant::now();
@@ -53,6 +55,7 @@ fn uncacheable_answers_are_not_kept_and_replace_what_they_contradict() {
     assert_eq!((cache.len(), cache.octets), (0, 0));
 }
 
+// Holds rule 56.
 #[test]
 fn failures_are_remembered_for_one_second_beside_a_stale_answer() {
     let start = Instant::now();
@@ -102,6 +105,7 @@ fn an_answer_ends_the_memory_of_a_failure() {
     ));
 }
 
+// Holds rule 57.
 #[test]
 fn stale_answers_are_positive_and_at_most_an_hour_old() {
     let start = Instant::now();
@@ -129,6 +133,7 @@ fn stale_answers_are_positive_and_at_most_an_hour_old() {
     );
 }
 
+// Holds rule 56.
 #[test]
 fn do_and_cd_have_entries_of_their_own() {
     let plain = question("a.corp.example.", RecordType::A);
@@ -147,6 +152,7 @@ fn do_and_cd_have_entries_of_their_own() {
     assert_eq!(cache.find(&with_cd.key().cache, now), Found::Nothing);
 }
 
+// Holds rule 56.
 #[test]
 fn the_cache_is_bounded_in_entries_and_in_octets() {
     let now = Instant::now();

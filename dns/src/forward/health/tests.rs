@@ -10,6 +10,7 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
+// Holds rule 53.
 #[test]
 fn three_failures_in_a_row_put_an_upstream_down_and_one_answer_brings_it_back() {
     let now = Instant::now();
@@ -33,6 +34,7 @@ fn three_failures_in_a_row_put_an_upstream_down_and_one_answer_brings_it_back() 
     assert_eq!(health.consecutive_failures(), 0);
 }
 
+// Holds rule 53.
 #[test]
 fn probes_are_due_after_1_2_4_8_16_and_then_every_30_seconds() {
     let mut now = Instant::now();
@@ -59,6 +61,7 @@ fn a_crowd_of_failures_at_once_does_not_lengthen_the_pause() {
     assert!(health.take_probe(now + Duration::from_secs(1)));
 }
 
+// Holds rule 53.
 #[test]
 fn a_healthy_upstream_is_never_probed() {
     let now = Instant::now();
@@ -67,6 +70,7 @@ fn a_healthy_upstream_is_never_probed() {
     assert!(!health.take_probe(now + Duration::from_secs(100)));
 }
 
+// Holds rule 50.
 #[test]
 fn the_wait_before_a_hedge_is_twice_the_smoothed_rtt_within_200_and_400_ms() {
     for (rtt, expected) in [(1, 200), (100, 200), (150, 300), (200, 400), (900, 400)] {

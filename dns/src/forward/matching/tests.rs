@@ -23,6 +23,7 @@ fn classified(change: impl FnOnce(&mut Message)) -> Match {
     classify(&message.to_vec().unwrap(), ID, &asked())
 }
 
+// Holds rule 49.
 #[test]
 fn the_reply_matches_whatever_the_case_of_its_question() {
     assert!(matches!(classified(|_| {}), Match::Reply(_)));
@@ -34,6 +35,7 @@ fn the_reply_matches_whatever_the_case_of_its_question() {
 
 type Change = Box<dyn FnOnce(&mut Message)>;
 
+// Holds rule 49.
 #[test]
 fn anything_else_is_ignored() {
     let other = |n: &str, t| vec![Query::query(name(n), t)];
@@ -100,6 +102,7 @@ fn what_follows_a_matching_question_may_be_broken() {
     ));
 }
 
+// Holds rule 47.
 #[test]
 fn the_query_carries_our_edns_and_the_clients_bits() {
     for (dnssec_ok, checking_disabled, recursion_desired, authentic_data) in [
@@ -174,11 +177,13 @@ fn the_text_of_an_extended_error_is_made_safe_and_short() {
 }
 
 proptest! {
+    // Holds rule 49.
     #[test]
     fn arbitrary_octets_are_never_the_reply(octets in prop::collection::vec(any::<u8>(), 0..600)) {
         prop_assert!(matches!(classify(&octets, ID, &asked()), Match::Ignored));
     }
 
+    // Holds rule 78.
     #[test]
     fn arbitrary_octets_after_a_matching_question_do_no_harm(
         counts in any::<[u8; 6]>(),
@@ -195,6 +200,7 @@ proptest! {
         }
     }
 
+    // Holds rule 49.
     #[test]
     fn one_changed_octet_in_header_or_question_never_passes_for_another_reply(at in 0_usize..2, flip in 1_u8..) {
         let mut octets = good().to_vec().unwrap();

@@ -48,6 +48,7 @@ fn idle(race: &mut Race, start: Instant) -> Vec<(u128, Step)> {
 
 const LOST: Verdict = Verdict::Failed(Role::Regular);
 
+// Holds rule 50.
 #[test]
 fn silent_upstreams_are_asked_in_turn_resent_at_900_ms_and_given_up_at_1800() {
     let start = Instant::now();
@@ -122,6 +123,7 @@ fn an_upstream_asked_late_is_resent_no_sooner_than_400_ms_after_and_only_within_
     );
 }
 
+// Holds rule 51.
 #[test]
 fn a_failure_sends_the_next_upstream_at_once() {
     for class in [Class::Failed, Class::ServFail, Class::Truncated(None)] {
@@ -223,6 +225,7 @@ fn servfail_is_held_against_an_upstream_only_when_another_one_answers() {
     );
 }
 
+// Holds rule 53.
 #[test]
 fn upstreams_that_are_down_come_last_those_with_fewer_failures_first() {
     let start = Instant::now();
@@ -245,6 +248,7 @@ fn upstreams_that_are_down_come_last_those_with_fewer_failures_first() {
     }
 }
 
+// Holds rule 53.
 #[test]
 fn a_probe_rides_along_and_never_holds_up_the_client() {
     let start = Instant::now();
@@ -283,6 +287,7 @@ fn a_probe_that_answers_in_time_brings_its_upstream_back() {
     );
 }
 
+// Holds rule 50.
 #[test]
 fn a_late_answer_goes_to_the_cache_and_redeems_nobody() {
     let start = Instant::now();

@@ -39,6 +39,7 @@ fn with_do(mut question: Question) -> Question {
     question
 }
 
+// Holds rule 54.
 #[test]
 fn only_the_chain_and_the_final_rrset_stay_whatever_their_order() {
     let asked = question("www.corp.example.", RecordType::A);
@@ -72,6 +73,7 @@ fn only_the_chain_and_the_final_rrset_stay_whatever_their_order() {
     );
 }
 
+// Holds rule 56.
 #[test]
 fn positive_ttls_are_clamped_and_the_least_decides_the_lifetime() {
     let asked = question("www.corp.example.", RecordType::A);
@@ -96,6 +98,7 @@ fn positive_ttls_are_clamped_and_the_least_decides_the_lifetime() {
     }
 }
 
+// Holds rules 54 and 56.
 #[test]
 fn a_negative_answer_keeps_its_soa_alone_and_lives_by_it() {
     let asked = question("nx.corp.example.", RecordType::A);
@@ -120,6 +123,7 @@ fn a_negative_answer_keeps_its_soa_alone_and_lives_by_it() {
     }
 }
 
+// Holds rule 56.
 #[test]
 fn a_negative_answer_without_a_fitting_soa_is_sent_on_and_not_kept() {
     let asked = question("nx.corp.example.", RecordType::A);
@@ -154,6 +158,7 @@ fn the_soa_of_an_aliased_negative_belongs_to_the_end_of_the_chain() {
     );
 }
 
+// Holds rule 55.
 #[test]
 fn a_chain_into_the_primary_zone_is_cut_there() {
     let asked = question("www.corp.example.", RecordType::A);
@@ -192,6 +197,7 @@ fn the_alias_itself_is_data_when_it_is_asked_for() {
     }
 }
 
+// Holds rule 51.
 #[test]
 fn aliases_without_end_are_unusable() {
     let asked = question("l0.corp.example.", RecordType::A);
@@ -257,6 +263,7 @@ fn a_dname_stays_when_the_alias_was_made_from_it() {
     assert_eq!(reply.links, 1);
 }
 
+// Holds rule 54.
 #[test]
 fn signatures_and_proofs_come_only_with_do() {
     let plain = question("www.corp.example.", RecordType::A);
@@ -343,6 +350,7 @@ fn any_record() -> impl Strategy<Value = Record> {
 }
 
 proptest! {
+    // Holds rule 54.
     #[test]
     fn no_record_outside_the_chain_survives(
         answers in prop::collection::vec(any_record(), 0..12),

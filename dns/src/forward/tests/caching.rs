@@ -10,6 +10,7 @@ fn denial(milliseconds: u64, rcode: ResponseCode, ttl: u32) -> Play {
     )
 }
 
+// Holds rule 50.
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_fills_the_cache_until_five_seconds_are_over() {
     for (delay, cached) in [(3000, true), (4900, true), (5100, false)] {
@@ -37,6 +38,7 @@ async fn a_late_answer_fills_the_cache_until_five_seconds_are_over() {
     }
 }
 
+// Holds rule 56.
 #[tokio::test(start_paused = true)]
 async fn ttls_are_capped_and_count_down() {
     let net = Net::new();
@@ -53,6 +55,7 @@ async fn ttls_are_capped_and_count_down() {
     assert_eq!(net.seen().len(), 1, "asked again after 30 s");
 }
 
+// Holds rule 56.
 #[tokio::test(start_paused = true)]
 async fn answers_with_ttl_zero_are_sent_on_as_they_are_and_not_kept() {
     let net = Net::new();
@@ -64,6 +67,7 @@ async fn answers_with_ttl_zero_are_sent_on_as_they_are_and_not_kept() {
     assert_eq!(net.seen().len(), 3);
 }
 
+// Holds rule 56.
 #[tokio::test(start_paused = true)]
 async fn negative_answers_are_kept_for_ten_seconds_at_most_and_only_with_a_soa() {
     for rcode in [ResponseCode::NXDomain, ResponseCode::NoError] {
@@ -92,6 +96,7 @@ async fn negative_answers_are_kept_for_ten_seconds_at_most_and_only_with_a_soa()
     }
 }
 
+// Holds rule 56.
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_remembered_for_a_second() {
     let net = Net::new();
@@ -103,6 +108,7 @@ async fn a_failure_is_remembered_for_a_second() {
     }
 }
 
+// Holds rule 57.
 #[tokio::test(start_paused = true)]
 async fn a_positive_answer_is_served_stale_for_an_hour_when_everything_else_failed() {
     let net = Net::new();
@@ -129,6 +135,7 @@ async fn a_positive_answer_is_served_stale_for_an_hour_when_everything_else_fail
     );
 }
 
+// Holds rule 57.
 #[tokio::test(start_paused = true)]
 async fn a_negative_answer_is_never_served_stale() {
     let net = Net::new();
@@ -140,6 +147,7 @@ async fn a_negative_answer_is_never_served_stale() {
     assert_eq!(timed(&forwarder, &www()).await.0, Err(Failure::Network));
 }
 
+// Holds rule 57.
 #[tokio::test(start_paused = true)]
 async fn a_definite_denial_ends_the_life_of_a_stale_answer() {
     let net = Net::new();
@@ -159,6 +167,7 @@ async fn a_definite_denial_ends_the_life_of_a_stale_answer() {
     assert_eq!(timed(&forwarder, &www()).await.0, Err(Failure::Network));
 }
 
+// Holds rules 53 and 56.
 #[tokio::test(start_paused = true)]
 async fn a_changed_configuration_flushes_the_cache_and_keeps_the_health_of_those_who_stay() {
     let net = Net::new();
@@ -209,6 +218,7 @@ async fn the_cache_answers_without_a_runtime_and_in_the_case_of_the_question() {
     );
 }
 
+// Holds rules 47 and 56.
 #[tokio::test(start_paused = true)]
 async fn do_and_cd_reach_the_upstream_and_answers_without_rd_are_not_kept() {
     let net = Net::new();
@@ -259,6 +269,7 @@ async fn do_and_cd_reach_the_upstream_and_answers_without_rd_are_not_kept() {
     assert_eq!(forwarder.cached(), 3);
 }
 
+// Holds rule 55.
 #[tokio::test(start_paused = true)]
 async fn a_chain_into_the_primary_zone_is_handed_back_with_its_links_also_from_the_cache() {
     let net = Net::new();
@@ -280,6 +291,7 @@ async fn a_chain_into_the_primary_zone_is_handed_back_with_its_links_also_from_t
     assert_eq!(net.seen().len(), 1);
 }
 
+// Holds rule 54.
 #[tokio::test(start_paused = true)]
 async fn ad_is_shown_to_clients_that_understand_it() {
     fn validated(query: &Message) -> Vec<u8> {

@@ -2,6 +2,7 @@ use futures::future::join_all;
 
 use super::*;
 
+// Holds rule 58.
 #[tokio::test(start_paused = true)]
 async fn identical_questions_share_one_query_and_keep_their_own_case() {
     let net = Net::new();
@@ -43,6 +44,7 @@ async fn a_client_that_leaves_does_not_take_the_query_with_it() {
     assert_eq!(net.seen().len(), 1);
 }
 
+// Holds rule 58.
 #[tokio::test(start_paused = true)]
 async fn more_than_a_thousand_questions_in_flight_are_turned_away() {
     let net = Net::new();
@@ -129,6 +131,7 @@ async fn shutting_down_waits_for_queries_and_then_gives_them_up() {
     assert_eq!(net.open_channels(), 0);
 }
 
+// Holds rule 78.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_one_query_is_a_failure_of_that_query_alone() {
     let net = Net::new();

@@ -3,6 +3,7 @@ use hickory_proto::rr::rdata::opt::EdnsOption;
 
 use super::*;
 
+// Holds rule 50.
 #[tokio::test(start_paused = true)]
 async fn silent_upstreams_cost_exactly_1800_ms_and_two_packets_each() {
     let net = Net::new();
@@ -18,6 +19,7 @@ async fn silent_upstreams_cost_exactly_1800_ms_and_two_packets_each() {
     );
 }
 
+// Holds rules 51 and 52.
 #[tokio::test(start_paused = true)]
 async fn closed_ports_fail_at_once_with_a_network_error() {
     let net = Net::new();
@@ -28,6 +30,7 @@ async fn closed_ports_fail_at_once_with_a_network_error() {
     assert_eq!(net.seen(), [udp(0, u1()), udp(0, u2())]);
 }
 
+// Holds rule 50.
 #[tokio::test(start_paused = true)]
 async fn a_hedge_goes_out_at_twice_the_smoothed_rtt_between_200_and_400_ms() {
     for (rtt, hedge) in [(20, 200), (150, 300), (190, 380), (199, 398)] {
@@ -66,6 +69,7 @@ async fn a_resent_query_is_answered_too() {
     );
 }
 
+// Holds rule 53.
 #[tokio::test(start_paused = true)]
 async fn a_silent_upstream_is_demoted_after_three_queries_and_probed_beside_later_ones() {
     let net = Net::new();
@@ -124,6 +128,7 @@ async fn a_silent_upstream_is_demoted_after_three_queries_and_probed_beside_late
     );
 }
 
+// Holds rule 53.
 #[tokio::test(start_paused = true)]
 async fn when_all_are_down_they_are_still_asked() {
     let net = Net::new();
@@ -140,6 +145,7 @@ async fn when_all_are_down_they_are_still_asked() {
     assert_eq!(addresses(&timed(&forwarder, &www()).await.0.unwrap()), [2]);
 }
 
+// Holds rule 51.
 #[tokio::test(start_paused = true)]
 async fn an_rcode_that_is_not_final_sends_the_query_on_at_once() {
     for rcode in [
@@ -157,6 +163,7 @@ async fn an_rcode_that_is_not_final_sends_the_query_on_at_once() {
     }
 }
 
+// Holds rule 51.
 #[tokio::test(start_paused = true)]
 async fn the_first_definite_answer_is_final() {
     let net = Net::new();
@@ -173,6 +180,7 @@ async fn the_first_definite_answer_is_final() {
     assert_eq!(net.seen(), [udp(0, u1())]);
 }
 
+// Holds rules 49 and 51.
 #[tokio::test(start_paused = true)]
 async fn a_malformed_reply_sends_the_query_on_and_a_foreign_one_does_not() {
     let cut_off = |query: &Message| {
@@ -195,6 +203,7 @@ async fn a_malformed_reply_sends_the_query_on_and_a_foreign_one_does_not() {
     assert_eq!((addresses(&result.unwrap()), took), (vec![2], 205));
 }
 
+// Holds rules 51 and 52.
 #[tokio::test(start_paused = true)]
 async fn the_extended_error_of_a_servfail_reaches_the_client() {
     fn bogus(query: &Message) -> Vec<u8> {
@@ -231,6 +240,7 @@ async fn the_extended_error_of_a_servfail_reaches_the_client() {
     ));
 }
 
+// Holds rules 51 and 52.
 #[tokio::test(start_paused = true)]
 async fn unanimous_refusal_is_a_failure_that_says_so() {
     let net = Net::new();
@@ -252,6 +262,7 @@ async fn unanimous_refusal_is_a_failure_that_says_so() {
     assert_eq!(failure.extended_error().code, 22);
 }
 
+// Holds rule 48.
 #[tokio::test(start_paused = true)]
 async fn a_truncated_answer_is_fetched_over_tcp_from_the_same_upstream() {
     let net = Net::new();
@@ -276,6 +287,7 @@ async fn a_truncated_answer_is_fetched_over_tcp_from_the_same_upstream() {
     );
 }
 
+// Holds rule 48.
 #[tokio::test(start_paused = true)]
 async fn without_tcp_a_udp_client_gets_what_came_with_tc_and_a_tcp_client_a_failure() {
     let over_tcp = Question {
@@ -302,6 +314,7 @@ async fn without_tcp_a_udp_client_gets_what_came_with_tc_and_a_tcp_client_a_fail
     }
 }
 
+// Holds rule 58.
 #[tokio::test(start_paused = true)]
 async fn a_loop_through_ourselves_is_one_wait_and_at_most_four_packets() {
     let net = Net::new();

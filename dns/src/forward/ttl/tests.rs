@@ -1,5 +1,6 @@
 use super::*;
 
+// Holds rule 56.
 #[test]
 fn positive_ttls_are_capped_at_thirty_seconds_and_zero_is_not_raised() {
     for (received, expected) in [
@@ -22,6 +23,7 @@ fn a_ttl_with_the_top_bit_set_counts_as_zero() {
     assert_eq!(negative(60, u32::MAX), 0);
 }
 
+// Holds rule 56.
 #[test]
 fn negative_ttls_are_the_least_of_soa_ttl_minimum_and_ten_seconds() {
     for (ttl, minimum, expected) in [
@@ -40,6 +42,7 @@ fn negative_ttls_are_the_least_of_soa_ttl_minimum_and_ten_seconds() {
     }
 }
 
+// Holds rule 56.
 #[test]
 fn ttls_count_down_by_whole_seconds_and_stop_at_zero() {
     for (age, expected) in [

@@ -250,6 +250,7 @@ fn rule_21_eight_aliases_may_follow_each_other_and_nine_may_not() {
     }
 }
 
+// Holds rules 21 and 30.
 #[test]
 fn every_accepted_chain_is_one_that_answers_can_follow() {
     use crate::zone::{End, HostsInput, Snapshot, rtype};

@@ -96,6 +96,7 @@ fn the_wildcard_address_is_ipv4() {
     }
 }
 
+// Holds rule 43.
 #[test]
 fn times_lie_between_a_second_and_an_hour() {
     for (value, good) in [
@@ -121,6 +122,7 @@ fn times_lie_between_a_second_and_an_hour() {
     assert_eq!((dns.ttl, dns.negative_ttl), (60, 7));
 }
 
+// Holds rule 4.
 #[test]
 fn zone_names_are_folded_accepted_or_refused() {
     assert_eq!(
@@ -173,6 +175,7 @@ fn zone_names_are_folded_accepted_or_refused() {
     }
 }
 
+// Holds rule 4.
 #[test]
 fn zones_that_are_equal_or_nested_are_refused_and_both_named() {
     for (zones, expected) in [

@@ -41,6 +41,7 @@ proptest! {
         }
     }
 
+    // Holds rule 31.
     #[test]
     fn a_good_entry_survives_any_garbage_on_other_lines(
         before in prop::collection::vec(garbage_line(), 0..6),
@@ -56,6 +57,7 @@ proptest! {
         prop_assert!(hosts.entries.contains(&entry));
     }
 
+    // Holds rule 32.
     #[test]
     fn a_good_name_survives_any_names_beside_it(
         names in prop::collection::vec("[!-\"$-~üß]{1,30}", 0..6),

@@ -1,0 +1,165 @@
+//! The static release build, which does not depend on where it is built.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use tsunaro_integration::peers;
+
+use super::elf;
+use super::source::Source;
+use crate::step;
+
+/// Writes the crates that a program was built from into it, for scanners of images.
+const AUDITABLE: &str = "cargo-auditable";
+const AUDITABLE_VERSION: &str = "0.7.7";
+
+/// What an image is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Platform {
+    /// As Go and the image specification call it.
+    pub(super) architecture: &'static str,
+    /// As rustc calls it. glibc linked in: only the kernel's interfaces are used, no name service
+    /// switch.
+    pub(super) target: &'static str,
+}
+
+impl Platform {
+    /// That of this machine: nothing is cross-compiled.
+    pub(super) fn of_this_machine() -> Result<Self> {
+        match std::env::consts::ARCH {
+            "x86_64" => Ok(Self {
+                architecture: "amd64",
+                target: "x86_64-unknown-linux-gnu",
+            }),
+            "aarch64" => Ok(Self {
+                architecture: "arm64",
+                target: "aarch64-unknown-linux-gnu",
+            }),
+            other => bail!("there is no image for {other}, only for x86_64 and aarch64"),
+        }
+    }
+}
+
+/// A program as it goes into the image.
+pub(super) struct Built {
+    pub(super) bytes: Vec<u8>,
+    /// How many crates its auditable data names.
+    pub(super) audited: usize,
+}
+
+/// Builds a package's program of the same name.
+pub(super) fn build(
+    source: &Source,
+    platform: Platform,
+    package: &str,
+    target_dir: &Path,
+) -> Result<Built> {
+    let auditable = ensure_auditable()?;
+    let mut command = Command::new(&auditable);
+    command
+        .args([
+            "auditable",
+            "build",
+            "--release",
+            "--locked",
+            "--package",
+            package,
+            "--target",
+            platform.target,
+        ])
+        .arg("--target-dir")
+        .arg(target_dir)
+        .current_dir(&source.root)
+        .env("CARGO_ENCODED_RUSTFLAGS", rustflags(source, target_dir)?)
+        .env_remove("RUSTFLAGS")
+        .env("TSUNARO_COMMIT", source.short_commit());
+    step::run(
+        &format!(
+            "static release build of {package} in {}",
+            target_dir.display()
+        ),
+        &mut command,
+    )?;
+    let path = target_dir
+        .join(platform.target)
+        .join("release")
+        .join(package);
+    let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let found = elf::inspect(&bytes).with_context(|| format!("{}", path.display()))?;
+    ensure!(
+        found.interpreter.is_none(),
+        "{} is not static: it asks for {:?}",
+        path.display(),
+        found.interpreter
+    );
+    let audited = found.audited.iter().any(|each| each == package);
+    ensure!(
+        audited,
+        "{} has no auditable data of {package}",
+        path.display()
+    );
+    for private in [&source.root, target_dir] {
+        let needle = private.as_os_str().as_encoded_bytes();
+        let leaks = bytes.windows(needle.len()).any(|window| window == needle);
+        ensure!(
+            !leaks,
+            "{} tells where it was built: {}",
+            path.display(),
+            private.display()
+        );
+    }
+    Ok(Built {
+        bytes,
+        audited: found.audited.len(),
+    })
+}
+
+/// Static, and with the paths of this machine replaced by fixed ones.
+fn rustflags(source: &Source, target_dir: &Path) -> Result<String> {
+    let cargo_home = match std::env::var_os("CARGO_HOME") {
+        Some(dir) => PathBuf::from(dir),
+        None => {
+            PathBuf::from(std::env::var_os("HOME").context("neither CARGO_HOME nor HOME is set")?)
+                .join(".cargo")
+        }
+    };
+    let mut flags = vec!["-C".to_owned(), "target-feature=+crt-static".to_owned()];
+    // The last prefix that matches wins: the target directory may lie in the checkout.
+    for (path, shown) in [
+        (cargo_home.as_path(), "/cargo"),
+        (&source.root, "/src"),
+        (target_dir, "/target"),
+    ] {
+        let path = path
+            .to_str()
+            .with_context(|| format!("{} is not UTF-8", path.display()))?;
+        flags.push(format!("--remap-path-prefix={path}={shown}"));
+    }
+    Ok(flags.join("\x1f"))
+}
+
+fn ensure_auditable() -> Result<PathBuf> {
+    let root = peers::cache_dir()?.join(format!("{AUDITABLE}-{AUDITABLE_VERSION}"));
+    let binary = root.join("bin").join(AUDITABLE);
+    if !binary.exists() {
+        let mut command = Command::new("cargo");
+        command
+            .args([
+                "install",
+                "--locked",
+                "--quiet",
+                AUDITABLE,
+                "--version",
+                AUDITABLE_VERSION,
+                "--root",
+            ])
+            .arg(&root);
+        step::run(
+            &format!("install {AUDITABLE} {AUDITABLE_VERSION} into the cache (minutes, once)"),
+            &mut command,
+        )
+        .with_context(|| format!("{AUDITABLE} could not be installed from crates.io"))?;
+    }
+    Ok(binary)
+}
