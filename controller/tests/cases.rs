@@ -83,9 +83,7 @@ fn the_schema_refuses_every_bad_manifest_in_the_way_that_the_table_says() {
         match case.refused_by {
             By::Rule => {
                 assert!(
-                    rules
-                        .iter()
-                        .any(|message| message.starts_with(&case.field)),
+                    rules.iter().any(|message| message.starts_with(&case.field)),
                     "{name}: no rule names {}: {refusals:?}",
                     case.field
                 );

@@ -36,9 +36,9 @@ use tokio::sync::Semaphore;
 use tsunaro_model::name::DnsName;
 
 pub use answer::{ExtendedError, Failure, Forwarded};
-pub use metrics::{ForwardCounts, ForwardMetrics};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use fuzzing::judge;
+pub use metrics::{ForwardCounts, ForwardMetrics};
 pub use question::{ClientTransport, Question};
 pub use transport::{Channel, Sockets, Transport};
 

@@ -78,11 +78,7 @@ pub fn config(octets: &[u8]) {
         parsed.config.is_none(),
         parsed.findings.iter().any(Finding::is_error)
     );
-    assert!(
-        parsed
-            .findings
-            .is_sorted_by_key(|finding| finding.position)
-    );
+    assert!(parsed.findings.is_sorted_by_key(|finding| finding.position));
     for finding in &parsed.findings {
         assert!(finding.position.line >= 1 && finding.position.column >= 1);
         assert!(!finding.what.is_empty() && !finding.fix.is_empty());

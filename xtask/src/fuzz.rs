@@ -131,9 +131,11 @@ impl Workplace {
 
     fn fuzz(&self, seconds: u32) -> Result<()> {
         let mut command = self.command();
-        command
-            .arg(format!("-max_total_time={seconds}"))
-            .args(["-print_final_stats=1", "-timeout=10", "-verbosity=1"]);
+        command.arg(format!("-max_total_time={seconds}")).args([
+            "-print_final_stats=1",
+            "-timeout=10",
+            "-verbosity=1",
+        ]);
         let words = Path::new("fuzz").join(format!("{}.dict", self.name));
         if words.exists() {
             command.arg(format!("-dict={}", words.display()));
@@ -146,8 +148,7 @@ impl Workplace {
     /// Replaces the corpus by the fewest inputs that cover what it and the finds cover.
     fn minimise(&self) -> Result<()> {
         let fewest = self.found.with_extension("fewest");
-        fs::create_dir_all(&fewest)
-            .with_context(|| format!("cannot make {}", fewest.display()))?;
+        fs::create_dir_all(&fewest).with_context(|| format!("cannot make {}", fewest.display()))?;
         let mut command = self.command();
         command
             .arg("-set_cover_merge=1")

@@ -106,8 +106,7 @@ fn gather() -> Result<Held> {
             }
         }
     }
-    let cases =
-        std::fs::read_to_string(CASES).with_context(|| format!("cannot read {CASES}"))?;
+    let cases = std::fs::read_to_string(CASES).with_context(|| format!("cannot read {CASES}"))?;
     for (case, rule) in scan::cases(&cases)? {
         held.entry(rule).or_default().cases.insert(case);
     }

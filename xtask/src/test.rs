@@ -18,6 +18,8 @@ pub(crate) enum Part {
     Dns,
     /// A real tailnet in network namespaces, and the clients of real life.
     Tailnet,
+    /// The controller's Headscale client on a real Headscale.
+    Controller,
 }
 
 pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
@@ -37,6 +39,8 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     }
     if part != Some(Part::Unit) {
         Peers::ensure()?;
+    }
+    if !matches!(part, Some(Part::Unit | Part::Controller)) {
         step::run(
             "build the agent",
             cargo("build").args(["-p", "tsunaro-agent"]),
@@ -47,6 +51,11 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         (Part::Tailnet, &["--lib", "--test", "lab"], "the lab itself"),
         (Part::Tailnet, &["--test", "tailnet"], "the real tailnet"),
         (Part::Tailnet, &["--test", "clients"], "real clients"),
+        (
+            Part::Controller,
+            &["--test", "headscale"],
+            "the Headscale client on a real Headscale",
+        ),
     ] {
         if all || part == Some(each) {
             let mut command = cargo("test");

@@ -30,8 +30,7 @@ enum Phase {
 
 impl Phase {
     fn of(case: &Case) -> Self {
-        let measures =
-            |each: &Expectation| {
+        let measures = |each: &Expectation| {
             use Expectation::{Ahead, Median, Within};
             matches!(each, Within(..) | Median(_) | Ahead(..))
         };

@@ -10,7 +10,11 @@ fn found(source: &str) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn test_functions_hold_the_rules_of_their_name_and_of_the_line_above() {
     let check = |source: &str, name: &str, rules: &[u8]| {
-        assert_eq!(found(source), [(name.to_owned(), rules.to_vec())], "{source}");
+        assert_eq!(
+            found(source),
+            [(name.to_owned(), rules.to_vec())],
+            "{source}"
+        );
     };
     check("#[test]\nfn rule_9_a() {", "rule_9_a", &[9]);
     check(
@@ -24,7 +28,11 @@ fn test_functions_hold_the_rules_of_their_name_and_of_the_line_above() {
         "rule_32_d",
         &[31, 32, 33],
     );
-    check("#[test]\n// Holds rule 5.\nfn rule_7_3_dots() {", "rule_7_3_dots", &[5, 7]);
+    check(
+        "#[test]\n// Holds rule 5.\nfn rule_7_3_dots() {",
+        "rule_7_3_dots",
+        &[5, 7],
+    );
 }
 
 #[test]
