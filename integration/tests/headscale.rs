@@ -177,7 +177,7 @@ async fn keys(lab: &Lab) -> Result<()> {
     match headscale.mint_key(&mint(&["tag:unknown"], HOUR)?).await {
         Ok(key) => println!("a tag missing in tagOwners is minted: {:?}", key.tags),
         Err(Error::InvalidTag { message, .. }) => {
-            println!("a tag missing in tagOwners is refused: {message}")
+            println!("a tag missing in tagOwners is refused: {message}");
         }
         Err(other) => bail!("{other:?}"),
     }
@@ -399,6 +399,7 @@ fn every_call_and_error_of_headscale_029() -> Result<()> {
 }
 
 #[test]
+#[ignore = "builds a second Headscale, many minutes when cold; run it with --ignored before a pin moves"]
 fn every_call_and_error_of_headscale_028() -> Result<()> {
     every_call(ControlVersion::V028, (0, 28), false)
 }
