@@ -22,12 +22,15 @@ use crate::{logging, run};
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Run(args) => {
-            logging::init(args.log_format);
+            let _flushed_at_the_end = logging::init(args.log_format);
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .enable_all()
                 .build()
                 .context("no runtime")?;
-            runtime.block_on(run::run(args))
+            let code = runtime.block_on(run::run(args));
+            // A read that hangs (a dead network mount) must not keep the process.
+            runtime.shutdown_background();
+            code
         }
         Command::Check(args) => check::check(&args),
         Command::Explain(args) if args.name == "route" => explain_route::explain(&args),

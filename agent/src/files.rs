@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 pub(crate) use read::{Content, ReadFault, read_capped};
 use watcher::DirectoryWatcher;
@@ -24,6 +25,9 @@ const POLL: Duration = Duration::from_secs(2);
 
 /// A swap touches a directory several times; they are read once.
 const DEBOUNCE: Duration = Duration::from_millis(50);
+
+/// A file that is written in place is empty for a moment; it counts as empty after this time.
+const WRITING: Duration = Duration::from_secs(1);
 
 /// A key or config file is small; more than this is a mistake.
 const SMALL_FILE_MAX: u64 = 1024 * 1024;
@@ -94,6 +98,7 @@ pub(crate) async fn watch(
     events: mpsc::Sender<Event>,
 ) -> anyhow::Result<()> {
     let mut last: Vec<Last> = Vec::new();
+    let mut emptied = Vec::new();
     let mut watcher = DirectoryWatcher::new();
     let mut poll = tokio::time::interval(POLL);
     poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -109,6 +114,15 @@ pub(crate) async fn watch(
                 .map_err(Clone::clone);
             let key = (which, path, state);
             if last.contains(&key) {
+                emptied.retain(|(other, _)| *other != which);
+                continue;
+            }
+            if content
+                .as_ref()
+                .is_ok_and(|content| content.bytes.is_empty())
+                && has_content(&last, which)
+                && !stays_empty(&mut emptied, which)
+            {
                 continue;
             }
             last.retain(|(other, _, _)| *other != which);
@@ -124,6 +138,7 @@ pub(crate) async fn watch(
         tokio::select! {
             _ = poll.tick() => {}
             changed = paths.changed() => changed?,
+            () = tokio::time::sleep(WRITING), if !emptied.is_empty() => {}
             () = watcher.hint() => {
                 tokio::time::sleep(DEBOUNCE).await;
                 watcher.drain();
@@ -131,6 +146,26 @@ pub(crate) async fn watch(
         }
     }
 }
+
+/// Whether the file was last reported with content.
+fn has_content(last: &[Last], which: Which) -> bool {
+    last.iter()
+        .any(|(other, _, state)| *other == which && state.as_ref().is_ok_and(|hash| hash != EMPTY))
+}
+
+/// Whether the file was empty for long enough to mean it.
+fn stays_empty(emptied: &mut Vec<(Which, Instant)>, which: Which) -> bool {
+    match emptied.iter().find(|(other, _)| *other == which) {
+        Some((_, since)) => since.elapsed() >= WRITING,
+        None => {
+            emptied.push((which, Instant::now()));
+            false
+        }
+    }
+}
+
+/// SHA-256 of nothing.
+const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 #[cfg(test)]
 mod tests;

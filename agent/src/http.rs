@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -10,8 +11,11 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_stream::wrappers::WatchStream;
 use tsunaro_model::report::StatusReport;
 
@@ -38,15 +42,52 @@ pub(crate) struct Surface {
     pub(crate) heartbeat: Heartbeat,
     /// For `/metrics`.
     pub(crate) metrics: Arc<Metrics>,
+    /// Streams of `/status?watch` that may still begin.
+    pub(crate) watchers: Arc<Semaphore>,
 }
 
-/// Serves until it is cancelled.
+/// Connections at once; more wait until one ends.
+const MAX_CONNECTIONS: usize = 256;
+
+/// Of these, streams of `/status?watch`; more are told to come back.
+const MAX_WATCHERS: usize = 64;
+
+/// How long a client may take to send a request's head, also between two requests.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// After the system refused a connection (no file descriptors, say).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves until it is cancelled. All connections are driven by this one future.
 ///
 /// # Errors
-/// When the listener fails.
+/// Never; a connection that fails ends alone.
 pub(crate) async fn serve(listener: TcpListener, surface: Surface) -> anyhow::Result<()> {
-    axum::serve(listener, router(surface)).await?;
-    Ok(())
+    let service = TowerToHyperService::new(router(surface));
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT);
+    let mut connections = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                Ok((stream, _)) => {
+                    connections.push(builder.serve_connection(TokioIo::new(stream), service.clone()));
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "An HTTP connection was not accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_ended) = connections.next() => {}
+        }
+    }
+}
+
+/// Seats for streams of `/status?watch`.
+pub(crate) fn watchers() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(MAX_WATCHERS))
 }
 
 fn router(surface: Surface) -> Router {
@@ -86,8 +127,13 @@ async fn status(State(surface): State<Surface>, RawQuery(query): RawQuery) -> Re
             .any(|part| part == "watch" || part.starts_with("watch="))
     });
     if watch {
-        let lines =
-            WatchStream::new(surface.report).map(|report| json(&report).map(Ok::<_, Infallible>));
+        let Ok(seat) = Arc::clone(&surface.watchers).try_acquire_owned() else {
+            return (StatusCode::SERVICE_UNAVAILABLE, "too many watchers\n").into_response();
+        };
+        let lines = WatchStream::new(surface.report).map(move |report| {
+            let _held = &seat;
+            json(&report).map(Ok::<_, Infallible>)
+        });
         let body = Body::from_stream(lines.filter_map(|line| async { line }));
         return ([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response();
     }

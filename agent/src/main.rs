@@ -21,6 +21,7 @@ mod version;
 mod world;
 mod zone_builder;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -30,7 +31,8 @@ fn main() -> ExitCode {
     match commands::dispatch(cli) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            // Nobody may be reading.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }
     }

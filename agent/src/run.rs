@@ -93,12 +93,16 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode> {
         }
         main_loop.step();
         if main_loop.stage == Stage::Closing {
-            main_loop.close().await;
-            break ExitCode::SUCCESS;
+            tokio::select! {
+                () = main_loop.close() => break ExitCode::SUCCESS,
+                _ = signals.next() => break ExitCode::from(EXIT_ABORTED),
+            }
         }
     };
-    tasks.stop().await;
-    Ok(code)
+    tokio::select! {
+        () = tasks.stop() => Ok(code),
+        _ = signals.next() => Ok(ExitCode::from(EXIT_ABORTED)),
+    }
 }
 
 impl MainLoop {
@@ -231,10 +235,15 @@ impl MainLoop {
             }
             if !built.census.shadowed.is_empty() {
                 let names = built.census.shadowed.len();
-                tracing::warn!(
-                    names,
-                    "Names of the hosts file are hidden by static records"
-                );
+                let first: Vec<String> = built
+                    .census
+                    .shadowed
+                    .iter()
+                    .take(3)
+                    .map(ToString::to_string)
+                    .collect();
+                let first = first.join(", ");
+                tracing::warn!(names, %first, "Names of the hosts file are hidden by static records");
             }
             tracing::info!(
                 generation = built.snapshot.generation(),

@@ -42,6 +42,14 @@ pub(crate) fn listeners(args: &RunArgs, listen: &Listen, ipv6: bool) -> Listener
     }
 }
 
+/// The DNS listeners of a config without flags.
+pub(crate) fn listeners_of(config: &Config) -> Vec<SocketAddr> {
+    if config.listen.dns.is_empty() {
+        return vec![SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), DNS_PORT)];
+    }
+    config.listen.dns.clone()
+}
+
 /// Whether this host can bind an IPv6 socket.
 pub(crate) fn host_has_ipv6() -> bool {
     std::net::UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok()

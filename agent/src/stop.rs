@@ -48,10 +48,11 @@ impl Stage {
     }
 }
 
-/// SIGTERM and SIGINT.
+/// SIGTERM and SIGINT; a SIGHUP, out of habit, must not end the process.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
@@ -63,14 +64,20 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
         })
     }
 
     /// The next signal's name.
     pub(crate) async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.hangup.recv() => {
+                    tracing::info!("SIGHUP: nothing to do, files are read again when they change");
+                }
+            }
         }
     }
 }

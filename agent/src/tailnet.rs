@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tsunaro_localapi::{Error, IpnEvent, LocalApi};
 
 use crate::event::{Event, TailnetSeen};
@@ -14,6 +15,12 @@ const REREAD: Duration = Duration::from_secs(15);
 
 /// Messages of one change come in a burst.
 const SETTLE: Duration = Duration::from_millis(20);
+
+/// A bus that never pauses is no reason not to read.
+const BURST: Duration = Duration::from_millis(200);
+
+/// A connection that lived this long was a good one: the next attempt starts with short pauses.
+const STEADY: Duration = Duration::from_secs(10);
 
 /// Reports tailscaled until the main loop is gone; reconnects for ever.
 ///
@@ -49,21 +56,29 @@ async fn follow(api: &LocalApi, events: &mpsc::Sender<Event>, delays: &mut Delay
         Err(error) => return error.into(),
     };
     let mut bus = std::pin::pin!(bus);
+    let connected = Instant::now();
     loop {
         if let Err(stop) = read(api, events).await {
             return stop;
         }
-        delays.reset();
+        if connected.elapsed() >= STEADY {
+            delays.reset();
+        }
         let first = tokio::select! {
             message = bus.next() => message,
             () = tokio::time::sleep(REREAD) => continue,
         };
+        let burst_end = Instant::now() + BURST;
         let mut message = Some(first);
         while let Some(now) = message {
             if let Err(stop) = hear(now, events).await {
                 return stop;
             }
-            message = tokio::time::timeout(SETTLE, bus.next()).await.ok();
+            if Instant::now() >= burst_end {
+                break;
+            }
+            let pause = SETTLE.min(burst_end.saturating_duration_since(Instant::now()));
+            message = tokio::time::timeout(pause, bus.next()).await.ok();
         }
     }
 }

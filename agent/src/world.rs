@@ -6,7 +6,7 @@ mod sources;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tsunaro_model::config::Config;
+use tsunaro_model::config::{Config, Listen};
 use tsunaro_model::kernel::KernelView;
 use tsunaro_model::plan::{self, Action, Desired, Memory, Next, Observed};
 use tsunaro_model::report::{Condition, Phase};
@@ -20,10 +20,12 @@ use crate::event::TailnetSeen;
 use crate::zone_builder::{Built, HostsFile};
 
 pub(crate) use report::ReportContext;
-pub(crate) use sources::{ConfigChange, ConfigState, parse_config};
+pub(crate) use sources::{ConfigChange, ConfigState, first_lines, parse_config};
 
 /// The state behind every decision; changed by the main loop only.
 pub(crate) struct World {
+    /// The listen addresses of the config at the start, which stay in force.
+    started_with: Listen,
     /// The config in use, and what there is to say about its file.
     pub(crate) config: Arc<Config>,
     pub(crate) config_state: ConfigState,
@@ -57,6 +59,7 @@ struct Tailnet {
 impl World {
     pub(crate) fn new(config: Config, config_state: ConfigState) -> Self {
         Self {
+            started_with: config.listen.clone(),
             config: Arc::new(config),
             config_state,
             hosts_file: HostsFile::NotConfigured,
@@ -109,6 +112,9 @@ impl World {
 
     /// Takes in a reading of tailscaled.
     pub(crate) fn see_tailnet(&mut self, seen: TailnetSeen) {
+        // tailscaled may repeat a key that it was given.
+        let key = self.key.clone();
+        let clean = |text: String| key.as_ref().map_or(text.clone(), |key| key.redact(&text));
         match seen {
             TailnetSeen::Lost(why) => {
                 self.tailnet.lost = Some(why);
@@ -116,10 +122,15 @@ impl World {
             }
             TailnetSeen::LoginRefused(why) => {
                 if let Some(observed) = &mut self.tailnet.observed {
-                    observed.login_error = Some(why);
+                    observed.login_error = Some(clean(why));
                 }
             }
-            TailnetSeen::Read { status, prefs, dns } => {
+            TailnetSeen::Read {
+                mut status,
+                prefs,
+                dns,
+            } => {
+                status.health = status.health.into_iter().map(clean).collect();
                 let before = self.tailnet.observed.take();
                 let observed = Observed {
                     backend: status.backend,

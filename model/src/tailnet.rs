@@ -144,6 +144,11 @@ impl AuthKey {
         (!key.is_empty()).then(|| Self(key.to_owned()))
     }
 
+    /// The text without the key in it.
+    pub fn redact(&self, text: &str) -> String {
+        text.replace(&self.0, "(key redacted)")
+    }
+
     /// The secret itself, for the one request that needs it.
     pub fn secret(&self) -> &str {
         &self.0

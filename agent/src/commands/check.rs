@@ -53,6 +53,12 @@ pub(crate) fn check(args: &FileArgs) -> Result<ExitCode> {
             .as_ref()
             .map_or(HostsInput::NotConfigured, HostsInput::Read);
         let (_, census) = Snapshot::build(&config.dns, input, 1, 1);
+        for name in &census.shadowed {
+            say(&format!(
+                "{}: warning: {name} is hidden by a static record of the same name; remove one of the two",
+                args.config.display()
+            ))?;
+        }
         summary = format!(
             ": zone {}, {} static and {} dynamic names, {} overrides, {} hosts entries in no zone",
             config.dns.zone,
@@ -81,6 +87,10 @@ pub(super) fn read_config(path: &Path) -> (Option<Config>, Vec<String>) {
         Err(fault) => (None, vec![format!("{shown}: {fault}")]),
         Ok(content) => {
             let (config, findings) = parse_config(&content.bytes, &[]);
+            let (config, findings) = match &config {
+                Some(usable) => parse_config(&content.bytes, &settings::listeners_of(usable)),
+                None => (config, findings),
+            };
             (
                 config,
                 findings

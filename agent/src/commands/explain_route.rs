@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ipnet::Ipv4Net;
 use tsunaro_model::report::{RouteTruth, Tri};
 use tsunaro_model::routes;
@@ -24,9 +24,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
         name: _,
         rtype: prefix,
     } = args;
-    let prefix: Ipv4Net = prefix.parse().with_context(|| {
-        format!("\"{prefix}\" is no IPv4 prefix; write one such as 192.0.2.0/24")
-    })?;
+    let prefix = parse_prefix(prefix)?;
     let mut out = std::io::stdout().lock();
     let (config, findings) = read_config(&files.config);
     let config =
@@ -37,8 +35,11 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
         .map(routes::wanted)
         .unwrap_or_default();
     let covering = wanted.iter().find(|wanted| wanted.contains(&prefix));
+    let report = covering
+        .map(|_| fetch::report(running.address))
+        .transpose()?;
     writeln!(out, "{prefix}")?;
-    let Some(covering) = covering else {
+    let (Some(covering), Some(report)) = (covering, report) else {
         writeln!(
             out,
             "  wanted:     no; add it to routes.lan, or a host to routes.egressTargets"
@@ -53,7 +54,6 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
     } else {
         writeln!(out, "  wanted:     yes, as part of {covering}")?;
     }
-    let report = fetch::report(running.address)?;
     let truth = report
         .routes
         .iter()
@@ -94,4 +94,19 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// A prefix, or one address as a /32.
+fn parse_prefix(text: &str) -> Result<Ipv4Net> {
+    let example = "write one such as 192.0.2.0/24: tsunaro-agent explain route 192.0.2.0/24";
+    if let Ok(address) = text.parse::<std::net::Ipv4Addr>() {
+        return Ok(Ipv4Net::from(address));
+    }
+    let prefix: Ipv4Net = text
+        .parse()
+        .map_err(|_| anyhow::anyhow!("\"{text}\" is no IPv4 prefix; {example}"))?;
+    if prefix.trunc() != prefix {
+        bail!("{prefix} has host bits; write {}", prefix.trunc());
+    }
+    Ok(prefix)
 }

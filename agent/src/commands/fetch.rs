@@ -45,15 +45,19 @@ pub(super) fn watch(
     runtime.block_on(async {
         let hint =
             || format!("no agent answers on {address}; give its --http-listen with --address");
-        let (response, connection) = tokio::time::timeout(TIMEOUT, get(address, path))
+        let (response, mut connection) = tokio::time::timeout(TIMEOUT, get(address, path))
             .await
             .with_context(hint)?
             .with_context(hint)?;
-        tokio::select! {
-            read = read_lines(response, &mut show) => read,
-            ended = connection => {
-                ended.with_context(hint)?;
-                bail!("{address} hung up")
+        let mut reading = std::pin::pin!(read_lines(response, &mut show));
+        loop {
+            tokio::select! {
+                read = &mut reading => return read,
+                ended = drive(&mut connection), if connection.is_some() => {
+                    ended.with_context(hint)?;
+                    // What came before the end is still to be read.
+                    connection = None;
+                }
             }
         }
     })
@@ -61,20 +65,31 @@ pub(super) fn watch(
 
 type Connection = hyper::client::conn::http1::Connection<TokioIo<TcpStream>, Empty<Bytes>>;
 
-async fn get(address: SocketAddr, path: &str) -> Result<(Response<Incoming>, Connection)> {
+/// The response's head, and the connection if it has more to do.
+async fn get(address: SocketAddr, path: &str) -> Result<(Response<Incoming>, Option<Connection>)> {
     let stream = TcpStream::connect(address).await?;
-    let (mut sender, mut connection) =
+    let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let mut connection = Some(connection);
     let request = Request::get(path)
         .header(hyper::header::HOST, address.to_string())
         .body(Empty::new())?;
-    let answer = sender.send_request(request);
-    tokio::select! {
-        response = answer => Ok((response?, connection)),
-        ended = &mut connection => {
-            ended?;
-            bail!("it hung up without an answer")
+    let mut answer = std::pin::pin!(sender.send_request(request));
+    loop {
+        tokio::select! {
+            response = &mut answer => return Ok((response?, connection)),
+            ended = drive(&mut connection), if connection.is_some() => {
+                ended?;
+                connection = None;
+            }
         }
+    }
+}
+
+async fn drive(connection: &mut Option<Connection>) -> hyper::Result<()> {
+    match connection {
+        Some(connection) => connection.await,
+        None => std::future::pending().await,
     }
 }
 

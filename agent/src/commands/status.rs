@@ -11,8 +11,8 @@ use tsunaro_model::report::{CheckReport, Condition, RouteTruth, StatusReport, Tr
 use super::fetch;
 use crate::cli::{OutputFormat, RunningAgent, StatusArgs};
 
-/// Columns of a terminal when nobody says how wide it is.
-const WIDTH: u16 = 120;
+/// Columns below which a table is a mess.
+const MIN_WIDTH: u16 = 100;
 
 /// Prints the report once, or at each change.
 ///
@@ -27,27 +27,37 @@ pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode> {
     let path = if *watch { "/status?watch" } else { "/status" };
     fetch::watch(*address, path, |report| {
         let text = match output {
-            OutputFormat::Table => tables(&report),
+            OutputFormat::Table => tables(&report, terminal_width()),
             OutputFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
             OutputFormat::Yaml => format!("---\n{}", serde_saphyr::to_string(&report)?),
         };
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;
         if *watch && *output == OutputFormat::Table {
-            writeln!(out, "{}", "─".repeat(usize::from(WIDTH)))?;
+            writeln!(
+                out,
+                "{}",
+                "─".repeat(usize::from(terminal_width().unwrap_or(MIN_WIDTH)))
+            )?;
         }
         Ok(out.flush()?)
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn tables(report: &StatusReport) -> String {
-    let mut text = head(report);
+/// Columns of the terminal; None when the output goes elsewhere, where nothing is folded.
+fn terminal_width() -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(size.ws_col.max(MIN_WIDTH))
+}
+
+fn tables(report: &StatusReport, width: Option<u16>) -> String {
+    let mut text = head(report, width);
     text.push_str("\nCONDITIONS\n");
-    text.push_str(&conditions(&report.conditions));
+    text.push_str(&conditions(&report.conditions, width));
     if !report.routes.is_empty() {
         text.push_str("\nROUTES\n");
-        text.push_str(&routes(&report.routes));
+        text.push_str(&routes(&report.routes, width));
     }
     let upstreams: Vec<_> = report
         .extra_zones
@@ -59,7 +69,11 @@ fn tables(report: &StatusReport) -> String {
                     .map_or("-".to_owned(), |micros| {
                         format!("{:.1} ms", as_millis(micros))
                     });
-                let health = if upstream.healthy { "up" } else { "down" };
+                let health = match (upstream.healthy, upstream.smoothed_rtt_micros) {
+                    (false, _) => "down",
+                    (true, Some(_)) => "up",
+                    (true, None) => "not asked yet",
+                };
                 [
                     zone.zone.clone(),
                     upstream.address.clone(),
@@ -75,6 +89,7 @@ fn tables(report: &StatusReport) -> String {
         text.push_str(&table(
             &["ZONE", "ADDRESS", "HEALTH", "FAILURES", "RTT"],
             upstreams,
+            width,
         ));
     }
     let failing: Vec<&CheckReport> = report
@@ -94,6 +109,7 @@ fn tables(report: &StatusReport) -> String {
         text.push_str(&table(
             &["CHECK", "REASON", "MESSAGE"],
             rows.collect::<Vec<_>>(),
+            width,
         ));
     }
     text
@@ -104,7 +120,7 @@ fn as_millis(micros: u64) -> f64 {
     u32::try_from(micros).map_or(f64::INFINITY, f64::from) / 1000.0
 }
 
-fn head(report: &StatusReport) -> String {
+fn head(report: &StatusReport, width: Option<u16>) -> String {
     let zone = &report.zone;
     let mut rows = vec![
         [
@@ -117,7 +133,7 @@ fn head(report: &StatusReport) -> String {
         [
             "zone".to_owned(),
             format!(
-                "{} serial {}: {} static, {} dynamic names, {} overrides, {} skipped, {} shadowed",
+                "{} serial {}: {} static, {} dynamic, {} overriding names, {} skipped, {} shadowed",
                 zone.name,
                 zone.serial,
                 zone.static_names,
@@ -136,22 +152,21 @@ fn head(report: &StatusReport) -> String {
             .map(|hosts| ["hosts".to_owned(), file(hosts)]),
     );
     if let Some(tailnet) = &report.tailnet {
-        let state = if tailnet.error.is_some() {
-            "unreachable"
-        } else {
-            &tailnet.backend_state
-        };
         let online = if tailnet.online { "online" } else { "offline" };
-        let line = format!(
-            "{state}, {online}, tailscaled {}, {} {} {}",
-            tailnet.version,
-            tailnet.hostname,
-            tailnet.addresses.join(" "),
-            tailnet.tags.join(" ")
-        );
+        let line = match &tailnet.error {
+            Some(_) => "unreachable".to_owned(),
+            None => format!(
+                "{}, {online}, tailscaled {}, {} {} {}",
+                tailnet.backend_state,
+                tailnet.version,
+                tailnet.hostname,
+                tailnet.addresses.join(" "),
+                tailnet.tags.join(" ")
+            ),
+        };
         rows.push(["tailnet".to_owned(), line.trim_end().to_owned()]);
     }
-    table(&[], rows)
+    table(&[], rows, width)
 }
 
 fn file(status: &tsunaro_model::report::FileStatus) -> String {
@@ -169,7 +184,7 @@ fn file(status: &tsunaro_model::report::FileStatus) -> String {
     )
 }
 
-fn conditions(conditions: &[Condition]) -> String {
+fn conditions(conditions: &[Condition], width: Option<u16>) -> String {
     let rows = conditions.iter().map(|condition| {
         let Condition {
             kind,
@@ -192,11 +207,12 @@ fn conditions(conditions: &[Condition]) -> String {
     table(
         &["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"],
         rows.collect::<Vec<_>>(),
+        width,
     )
 }
 
 /// The route truth as a table.
-pub(super) fn routes(routes: &[RouteTruth]) -> String {
+fn routes(routes: &[RouteTruth], width: Option<u16>) -> String {
     let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
     let rows = routes.iter().map(|truth| {
         let RouteTruth {
@@ -231,15 +247,18 @@ pub(super) fn routes(routes: &[RouteTruth]) -> String {
             "MESSAGE",
         ],
         rows.collect::<Vec<_>>(),
+        width,
     )
 }
 
-fn table<const N: usize>(header: &[&str], rows: Vec<[String; N]>) -> String {
+fn table<const N: usize>(header: &[&str], rows: Vec<[String; N]>, width: Option<u16>) -> String {
     let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(WIDTH);
+    table.load_style(NOTHING);
+    if let Some(width) = width {
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width);
+    }
     if !header.is_empty() {
         table.set_header(header);
     }

@@ -17,7 +17,7 @@ pub(crate) fn supervise(args: SuperviseArgs) -> Result<ExitCode> {
         log_format,
         command,
     } = args;
-    logging::init(log_format);
+    let _flushed_at_the_end = logging::init(log_format);
     // One thread is plenty, and nothing but the main loop then waits for children.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use nix::fcntl::OFlag;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
@@ -27,7 +29,7 @@ impl std::fmt::Debug for Content {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum ReadFault {
     /// Nothing there, or a dangling symlink.
-    #[error("it is not there; create it, or remove the field that names it")]
+    #[error("it is not there; create it, or name another")]
     Missing,
     /// Larger than allowed.
     #[error(
@@ -51,8 +53,12 @@ pub(crate) fn read_capped(path: &Path, max: u64) -> Result<Content, ReadFault> {
         std::io::ErrorKind::NotFound => ReadFault::Missing,
         _ => ReadFault::Unreadable(error.to_string()),
     };
-    let file = File::open(path).map_err(fault)?;
-    // A FIFO or a device in place of a file would block or never end.
+    // A FIFO in place of a file would block at the open, a device would never end.
+    let file = File::options()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)
+        .map_err(fault)?;
     if !file.metadata().map_err(fault)?.is_file() {
         return Err(ReadFault::Unreadable("it is not a regular file".to_owned()));
     }
@@ -97,6 +103,12 @@ mod tests {
         let dangling = dir.path().join("dangling");
         std::os::unix::fs::symlink("nowhere", &dangling).unwrap();
         assert_eq!(read_capped(&dangling, 3), Err(ReadFault::Missing));
+        let fifo = dir.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(matches!(
+            read_capped(&fifo, 3),
+            Err(ReadFault::Unreadable(_))
+        ));
         assert!(matches!(
             read_capped(dir.path(), 3),
             Err(ReadFault::Unreadable(_))

@@ -125,6 +125,19 @@ async fn a_file_that_vanishes_comes_back_or_grows_too_large_is_told_once_each() 
 }
 
 #[tokio::test]
+async fn a_file_that_is_written_in_place_is_not_seen_empty_but_one_that_stays_empty_is() {
+    let mut watched = Watched::start(plain);
+    watched.expect(&["Config: c1", "Hosts: h1"]).await;
+    let path = watched.dir.path().join("config");
+    fs::write(&path, "").unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    fs::write(&path, "c2").unwrap();
+    watched.expect(&["Config: c2"]).await;
+    fs::write(&path, "").unwrap();
+    watched.expect(&["Config: "]).await;
+}
+
+#[tokio::test]
 async fn another_path_is_read_as_soon_as_it_is_named() {
     let mut watched = Watched::start(plain);
     watched.expect(&["Config: c1", "Hosts: h1"]).await;

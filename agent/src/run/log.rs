@@ -32,11 +32,10 @@ pub(super) fn applied(action: &Action, result: &Result<Option<Prefs>, String>) {
 
 /// Conditions that changed in status or reason.
 pub(super) fn transitions(before: &[Condition], after: &[Condition]) {
+    let find =
+        |conditions: &[Condition], kind: &str| conditions.iter().find(|c| c.kind == kind).cloned();
+    let runs = |conditions| find(conditions, "TailnetReady").is_some_and(|c| c.status == Tri::True);
     for condition in after {
-        let old = before.iter().find(|old| old.kind == condition.kind);
-        if old.is_some_and(|old| old.status == condition.status && old.reason == condition.reason) {
-            continue;
-        }
         let Condition {
             kind,
             status,
@@ -44,12 +43,21 @@ pub(super) fn transitions(before: &[Condition], after: &[Condition]) {
             message,
             last_transition_time: _,
         } = condition;
+        let old = find(before, kind);
+        let same = old.is_some_and(|old| old.status == *status && old.reason == *reason);
+        // Without a running tailscaled the kernel cannot be ready either: that is told later, if
+        // it is still so then.
+        let follows = kind == "KernelReady" && !runs(after) || reason.starts_with("Tailnet");
+        let postponed = kind == "KernelReady" && runs(after) && !runs(before);
+        if same && !postponed {
+            continue;
+        }
         match status {
-            // What follows from another condition is not said twice.
-            Tri::False if reason.starts_with("Tailnet") => {
-                tracing::debug!(condition = %kind, %reason, "{message}");
-            }
+            Tri::False if follows => tracing::debug!(condition = %kind, %reason, "{message}"),
             Tri::False => tracing::warn!(condition = %kind, %reason, "{message}"),
+            Tri::True if reason == "ServingLastGood" => {
+                tracing::warn!(condition = %kind, %reason, "{message}");
+            }
             Tri::True => tracing::info!(condition = %kind, %reason, "{message}"),
             Tri::Unknown => tracing::debug!(condition = %kind, %reason, "{message}"),
         }

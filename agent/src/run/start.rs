@@ -28,7 +28,7 @@ use crate::metrics::{AgentCounters, Metrics};
 use crate::settings::{self, Listeners};
 use crate::stop::{DRAIN_TIMEOUT, Stage};
 use crate::tasks::{Delays, Tasks};
-use crate::world::{ConfigState, ReportContext, World, parse_config};
+use crate::world::{ConfigState, ReportContext, World, first_lines, parse_config};
 use crate::{apply, kernel, self_probe, tailnet, zone_builder};
 
 /// Events on their way to the loop; watchers wait when it is full.
@@ -190,6 +190,7 @@ pub(super) async fn start(
         report: report_out,
         heartbeat: heartbeat.clone(),
         metrics: Arc::new(Metrics::new(dns_metrics, forwarder, counters)),
+        watchers: http::watchers(),
     };
     tasks.start("HTTP server", http::serve(http_listener, surface));
 
@@ -245,10 +246,7 @@ fn first_config(args: &RunArgs, ipv6: bool) -> Result<(Config, ConfigState, List
         .map(|listeners| listeners.dns.clone())
         .unwrap_or_default();
     let (config, findings) = parse_config(&content.bytes, &dns);
-    let lines: Vec<String> = findings
-        .iter()
-        .map(|finding| finding.in_file(&path).to_string())
-        .collect();
+    let lines = first_lines(&findings, &path);
     let (Some(config), Some(listeners)) = (config, listeners) else {
         bail!("the config cannot be used:\n{}", lines.join("\n"));
     };

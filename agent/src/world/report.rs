@@ -109,6 +109,7 @@ impl World {
         wanted: &[Ipv4Net],
         context: &ReportContext<'_>,
     ) -> Option<Vec<(Option<Ipv4Net>, CheckReport)>> {
+        self.config.routes.as_ref()?;
         let view = self.kernel.as_ref()?.as_ref().ok()?;
         let inputs = KernelInputs {
             duty: if self.config.routes.is_some() {

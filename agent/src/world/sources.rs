@@ -54,6 +54,37 @@ pub(crate) fn parse_config(
     (parsed.config.filter(|_| usable), parsed.findings)
 }
 
+/// Findings shown at most of one config.
+const MAX_LINES: usize = 100;
+
+/// The first findings as lines, errors before warnings, and how many more there are.
+pub(crate) fn first_lines(findings: &[Finding], path: &str) -> Vec<String> {
+    let (errors, warnings): (Vec<_>, Vec<_>) =
+        findings.iter().partition(|finding| finding.is_error());
+    let mut lines: Vec<String> = errors
+        .into_iter()
+        .chain(warnings)
+        .take(MAX_LINES)
+        .map(|finding| finding.in_file(path).to_string())
+        .collect();
+    if findings.len() > MAX_LINES {
+        let more = findings.len() - MAX_LINES;
+        lines.push(format!(
+            "{path}: {more} more findings; see tsunaro-agent check"
+        ));
+    }
+    lines
+}
+
+/// The first of several lines, and how many more there are.
+fn summary(lines: &[String]) -> String {
+    match lines {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
+    }
+}
+
 impl World {
     /// Takes in config content; what cannot be used changes nothing but the state's error.
     pub(crate) fn see_config(
@@ -75,18 +106,21 @@ impl World {
             return ConfigChange::None;
         }
         let (config, findings) = parse_config(&content.bytes, listeners);
-        let lines: Vec<String> = findings
-            .iter()
-            .map(|finding| finding.in_file(&state.path).to_string())
-            .collect();
+        let lines = first_lines(&findings, &state.path);
         let Some(config) = config else {
-            state.error = Some(lines.join("\n"));
+            state.error = Some(summary(&lines));
             return ConfigChange::Refused(lines);
         };
-        let listen_differs = config.listen != self.config.listen;
+        let listen_differs = config.listen != self.started_with;
         state.generation += 1;
         state.hash.clone_from(&content.hash);
         state.findings = lines;
+        if listen_differs {
+            state.findings.push(format!(
+                "{}: listen: the addresses changed; restart the agent to listen on them",
+                state.path
+            ));
+        }
         state.error = None;
         self.config = Arc::new(config);
         ConfigChange::Accepted { listen_differs }

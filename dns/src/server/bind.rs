@@ -53,7 +53,7 @@ impl fmt::Display for BindErrors {
 fn fix(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "another process listens there (see `ss -lnptu`): stop it, or listen on single addresses instead of all"
+            "another process listens there (see `ss -lnptu`): stop it, or choose another address or port with --dns-listen"
         }
         io::ErrorKind::PermissionDenied => {
             "ports below 1024 need the sysctl net.ipv4.ip_unprivileged_port_start=0 in this network namespace, \

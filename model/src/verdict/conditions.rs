@@ -193,10 +193,11 @@ fn routes_advertised(facts: &Facts<'_>) -> Condition {
 
 fn kernel_ready(facts: &Facts<'_>) -> Condition {
     let Some(checks) = facts.kernel else {
-        return condition(
-            "KernelReady",
-            unknown("NotRead", "the kernel's state was not read yet"),
-        );
+        let message = match facts.wanted {
+            Some(_) => "the kernel's state was not read yet",
+            None => "no routes are configured, so the kernel is not looked at",
+        };
+        return condition("KernelReady", unknown("NotRead", message));
     };
     let failed: Vec<&CheckReport> = checks
         .iter()

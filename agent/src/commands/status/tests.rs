@@ -82,7 +82,7 @@ fn report() -> StatusReport {
 
 #[test]
 fn the_tables_show_what_a_person_looks_for() {
-    insta::assert_snapshot!(tables(&report()));
+    insta::assert_snapshot!(tables(&report(), Some(120)));
 }
 
 #[test]
