@@ -55,6 +55,12 @@ pub fn ensure_kubernetes() -> Result<PathBuf> {
     Ok(dir.join("kubernetes"))
 }
 
+/// The oldest Headscale that is supported, for contract tests; built on first use.
+pub fn headscale_028() -> Result<PathBuf> {
+    let built = module(&cache_dir()?, "headscale028", &go_version("go")?)?;
+    Ok(built.join("headscale"))
+}
+
 /// Where built things are kept between runs, outside the checkout.
 pub fn cache_dir() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());

@@ -1,13 +1,10 @@
 //! The agent's config file, as domain types: what has been parsed is valid.
 
-mod fields;
-mod meaning;
+pub(crate) mod meaning;
 mod parse;
 mod render;
-mod structure;
-mod syntax;
-mod tree;
-mod wire;
+pub(crate) mod structure;
+pub(crate) mod wire;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

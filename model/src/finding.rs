@@ -123,6 +123,12 @@ impl Report {
         self.0.iter().any(Finding::is_error)
     }
 
+    /// Takes over all remarks of another report.
+    pub(crate) fn append(&mut self, other: Self) {
+        let Self(findings) = other;
+        self.0.extend(findings);
+    }
+
     /// All findings by position; those at one position in the order of discovery.
     pub(crate) fn into_sorted(self) -> Vec<Finding> {
         let Self(mut findings) = self;

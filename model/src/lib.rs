@@ -6,9 +6,11 @@
 
 mod address;
 pub mod config;
+mod document;
 pub mod finding;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+pub mod gateway;
 pub mod hosts;
 pub mod kernel;
 pub mod name;

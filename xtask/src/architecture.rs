@@ -23,6 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tsunaro-localapi",
         ],
     ),
+    ("tsunaro-controller", &["tsunaro-model"]),
     ("tsunaro-integration", &[]),
     ("xtask", &["tsunaro-integration"]),
 ];

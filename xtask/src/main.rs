@@ -1,6 +1,7 @@
 //! The project's own commands. `cargo xtask test` runs the tests.
 
 mod architecture;
+mod crds;
 mod deny;
 mod fuzz;
 mod image;
@@ -49,6 +50,12 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Check licences, sources and duplicate or banned crates with cargo-deny.
     Deny,
+    /// Write deploy/crds from the controller's types.
+    Crds {
+        /// Only say whether the files are current, and fail when they are not.
+        #[arg(long)]
+        check: bool,
+    },
     /// Make the image as an OCI archive, without a container engine, and its SBOM.
     Image(image::ImageArgs),
     /// A Kubernetes node on this machine, as the tests have it, for a person to play with.
@@ -74,6 +81,7 @@ fn run() -> Result<ExitCode> {
         Command::Rules { check } => rules::run(check)?,
         Command::Fuzz(options) => fuzz::run(&options)?,
         Command::Deny => deny::run()?,
+        Command::Crds { check } => crds::run(check)?,
         Command::Image(args) => image::run(&args)?,
         Command::Node(node) => return node::run(node),
         Command::Setup => {

@@ -8,7 +8,7 @@ use tsunaro_integration::packages;
 use tsunaro_integration::peers::{Peers, ensure_kubernetes};
 
 use crate::step::{self, Counts};
-use crate::{architecture, rules};
+use crate::{architecture, crds, rules};
 
 /// A part of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -22,6 +22,8 @@ pub(crate) enum Part {
     /// A real Kubernetes node in namespaces. Only when named: on a busy machine it takes
     /// more minutes than all the others.
     Kubernetes,
+    /// The controller's Headscale client on a real Headscale.
+    Controller,
 }
 
 pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
@@ -44,6 +46,8 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         if part == Some(Part::Kubernetes) {
             ensure_kubernetes()?;
         }
+    }
+    if !matches!(part, Some(Part::Unit | Part::Controller)) {
         step::run(
             "build the agent",
             cargo("build").args(["-p", "tsunaro-agent"]),
@@ -58,6 +62,11 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             Part::Kubernetes,
             &["--test", "kubernetes"],
             "the real Kubernetes node",
+        ),
+        (
+            Part::Controller,
+            &["--test", "headscale"],
+            "the Headscale client on a real Headscale",
         ),
     ] {
         let named = part == Some(each);
@@ -104,6 +113,7 @@ fn run_some(
 
 fn lints() -> Result<()> {
     architecture::run()?;
+    crds::run(true)?;
     rules::run(true)?;
     step::run("cargo fmt --check", cargo("fmt").args(["--all", "--check"]))?;
     step::run(

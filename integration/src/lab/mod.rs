@@ -28,7 +28,7 @@ pub use ping::{PingMonitor, PingReport};
 pub use process::{Output, Process};
 pub use rest::{HsNode, KeyOptions, Rest};
 pub use run::remove_leftovers;
-pub use start::{GATEWAY_HOSTNAMES, Lab, LabOptions, PEER_HOSTNAME, Start};
+pub use start::{ControlVersion, GATEWAY_HOSTNAMES, Lab, LabOptions, PEER_HOSTNAME, Start};
 pub use tailnet_node::TailnetNode;
 pub use traces::traces;
 pub use upstream::{Upstream, Zone};

@@ -13,7 +13,7 @@ use super::run::Run;
 use super::tailnet_node::{Prefs, TailnetNode};
 use super::upstream::Upstream;
 use super::wires::{self, CONTROL};
-use crate::peers::Peers;
+use crate::peers::{self, Peers};
 use crate::{Step, Wait, packages};
 
 /// The gateways' names in the tailnet.
@@ -32,9 +32,20 @@ pub enum Start {
     LoggedIn,
 }
 
+/// Which Headscale a lab runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ControlVersion {
+    /// The pinned 0.29.
+    V029,
+    /// 0.28, for contract tests.
+    V028,
+}
+
 /// What a lab starts with.
 #[derive(Debug, Clone)]
 pub struct LabOptions {
+    /// The control server; by default 0.29.
+    pub control: ControlVersion,
     /// The gateways; by default the first has a daemon and the second is off.
     pub gateways: [Start; 2],
     /// The peer; by default logged in.
@@ -50,6 +61,7 @@ pub struct LabOptions {
 impl Default for LabOptions {
     fn default() -> Self {
         Self {
+            control: ControlVersion::V029,
             gateways: [Start::Daemon, Start::Off],
             peer: Start::LoggedIn,
             peer_accepts_dns: false,
@@ -77,6 +89,7 @@ impl Lab {
     /// Starts a lab. Needs root, Go and the packages of `apt-packages.txt`.
     pub fn start(options: LabOptions) -> Result<Self> {
         let LabOptions {
+            control: control_version,
             gateways: gateway_starts,
             peer: peer_start,
             peer_accepts_dns,
@@ -84,7 +97,10 @@ impl Lab {
             policy,
         } = options;
         check_machine()?;
-        let peers = Peers::ensure()?;
+        let mut peers = Peers::ensure()?;
+        if control_version == ControlVersion::V028 {
+            peers.headscale = peers::headscale_028()?;
+        }
         let run = Run::begin()?;
         let step = Step::new(format!("start of lab {}", run.id()));
         wires::lay(&run)?;

@@ -1,11 +1,11 @@
 //! Second phase: values. The document as written becomes the config.
 
-mod addresses;
+pub(crate) mod addresses;
 mod aliases;
 mod listen;
 mod records;
-mod routes;
-mod zones;
+pub(crate) mod routes;
+pub(crate) mod zones;
 
 use super::parse::Upstream;
 use super::wire::{Dns, Document, Given, Tailnet, Text};
@@ -52,7 +52,7 @@ pub(super) fn config(document: Document, report: &mut Report) -> (Option<Config>
     )
 }
 
-fn dns(dns: Dns, report: &mut Report) -> (Option<DnsConfig>, Vec<Upstream>) {
+pub(crate) fn dns(dns: Dns, report: &mut Report) -> (Option<DnsConfig>, Vec<Upstream>) {
     let Dns {
         zone,
         addresses,

@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use super::{Config, meaning, structure, tree};
+use super::{Config, meaning, structure};
+use crate::document::tree;
 use crate::finding::{Finding, Place, Position, Report, quoted};
 
 /// What a config file says, and all remarks about it.
@@ -17,9 +18,9 @@ pub struct Parsed {
 
 /// An upstream of an extra zone and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Upstream {
-    pub(super) address: SocketAddr,
-    pub(super) place: Place,
+pub(crate) struct Upstream {
+    pub(crate) address: SocketAddr,
+    pub(crate) place: Place,
 }
 
 /// Parses and checks a config file. Total: any text gives either a config or at least one error.

@@ -1,10 +1,10 @@
 //! First phase: fields and types. The tree becomes the document as written.
 
-use super::fields::{self, Field, Fields};
-use super::tree::{Node, whole_file};
 use super::wire::{
     Dns, Document, ExtraZone, Listen, RecordData, Routes, StaticRecord, Tailnet, Text,
 };
+use crate::document::fields::{self, Field, Fields};
+use crate::document::tree::{Node, whole_file};
 use crate::finding::{Report, quoted};
 
 /// `apiVersion` of the file.
@@ -119,7 +119,7 @@ fn dns(field: Field<'_>, report: &mut Report) -> Option<Dns> {
     Some(dns)
 }
 
-fn static_record(field: Field<'_>, report: &mut Report) -> Option<StaticRecord> {
+pub(crate) fn static_record(field: Field<'_>, report: &mut Report) -> Option<StaticRecord> {
     let mut fields = Fields::open(field, report)?;
     let name = fields
         .require(
@@ -150,7 +150,7 @@ fn static_record(field: Field<'_>, report: &mut Report) -> Option<StaticRecord> 
     Some(StaticRecord { name, data })
 }
 
-fn extra_zone(field: Field<'_>, report: &mut Report) -> Option<ExtraZone> {
+pub(crate) fn extra_zone(field: Field<'_>, report: &mut Report) -> Option<ExtraZone> {
     const UPSTREAMS: &str =
         "add the address of at least one DNS server, as in `upstreams: [\"192.0.2.53\"]`";
     let mut fields = Fields::open(field, report)?;
@@ -197,7 +197,7 @@ fn routes(field: Field<'_>, report: &mut Report) -> Option<Routes> {
     Some(routes)
 }
 
-fn texts(field: Option<Field<'_>>, report: &mut Report) -> Vec<Text> {
+pub(crate) fn texts(field: Option<Field<'_>>, report: &mut Report) -> Vec<Text> {
     field
         .and_then(|field| fields::list(field, report, fields::text))
         .map(|list| list.value)

@@ -1,56 +1,46 @@
 //! The file as written: its structure is right, its values are not judged yet.
 
-use crate::finding::Place;
-
-/// A value and where it stands.
-#[derive(Debug, Clone)]
-pub(super) struct Given<T> {
-    pub(super) value: T,
-    pub(super) place: Place,
-}
-
-/// A text and where it stands.
-pub(super) type Text = Given<String>;
+pub(crate) use crate::document::{Given, Text};
 
 /// The file. `apiVersion` and `kind` have been checked.
 #[derive(Debug)]
-pub(super) struct Document {
-    pub(super) listen: Option<Listen>,
-    pub(super) hosts: Option<Text>,
-    pub(super) dns: Option<Dns>,
-    pub(super) tailnet: Option<Tailnet>,
-    pub(super) routes: Option<Routes>,
+pub(crate) struct Document {
+    pub(crate) listen: Option<Listen>,
+    pub(crate) hosts: Option<Text>,
+    pub(crate) dns: Option<Dns>,
+    pub(crate) tailnet: Option<Tailnet>,
+    pub(crate) routes: Option<Routes>,
 }
 
 /// `listen`.
 #[derive(Debug)]
-pub(super) struct Listen {
-    pub(super) dns: Vec<Text>,
-    pub(super) http: Option<Text>,
+pub(crate) struct Listen {
+    pub(crate) dns: Vec<Text>,
+    pub(crate) http: Option<Text>,
 }
 
 /// `dns`.
 #[derive(Debug)]
-pub(super) struct Dns {
-    pub(super) zone: Option<Text>,
-    pub(super) addresses: Vec<Text>,
-    pub(super) static_records: Vec<StaticRecord>,
-    pub(super) wildcard_address: Option<Text>,
-    pub(super) extra_zones: Vec<ExtraZone>,
-    pub(super) ttl: Option<Given<i64>>,
-    pub(super) negative_ttl: Option<Given<i64>>,
+pub(crate) struct Dns {
+    pub(crate) zone: Option<Text>,
+    pub(crate) addresses: Vec<Text>,
+    pub(crate) static_records: Vec<StaticRecord>,
+    pub(crate) wildcard_address: Option<Text>,
+    pub(crate) extra_zones: Vec<ExtraZone>,
+    pub(crate) ttl: Option<Given<i64>>,
+    pub(crate) negative_ttl: Option<Given<i64>>,
 }
 
 /// An entry of `dns.staticRecords`. What is absent has been reported.
 #[derive(Debug)]
-pub(super) struct StaticRecord {
-    pub(super) name: Option<Text>,
-    pub(super) data: Option<RecordData>,
+pub(crate) struct StaticRecord {
+    pub(crate) name: Option<Text>,
+    pub(crate) data: Option<RecordData>,
 }
 
 /// What a static record holds.
 #[derive(Debug)]
-pub(super) enum RecordData {
+pub(crate) enum RecordData {
     /// `address`.
     Address(Text),
     /// `target`.
@@ -59,22 +49,22 @@ pub(super) enum RecordData {
 
 /// An entry of `dns.extraZones`. What is absent has been reported.
 #[derive(Debug)]
-pub(super) struct ExtraZone {
-    pub(super) zone: Option<Text>,
-    pub(super) upstreams: Vec<Text>,
+pub(crate) struct ExtraZone {
+    pub(crate) zone: Option<Text>,
+    pub(crate) upstreams: Vec<Text>,
 }
 
 /// `tailnet`.
 #[derive(Debug)]
-pub(super) struct Tailnet {
-    pub(super) auth_key_file: Option<Text>,
+pub(crate) struct Tailnet {
+    pub(crate) auth_key_file: Option<Text>,
 }
 
 /// `routes`.
 #[derive(Debug)]
-pub(super) struct Routes {
-    pub(super) lan: Option<Given<Vec<Text>>>,
-    pub(super) tailnet_lb_cidr: Option<Text>,
-    pub(super) egress_targets: Vec<Text>,
-    pub(super) aggregate: Option<Given<bool>>,
+pub(crate) struct Routes {
+    pub(crate) lan: Option<Given<Vec<Text>>>,
+    pub(crate) tailnet_lb_cidr: Option<Text>,
+    pub(crate) egress_targets: Vec<Text>,
+    pub(crate) aggregate: Option<Given<bool>>,
 }

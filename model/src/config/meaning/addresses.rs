@@ -7,7 +7,7 @@ use crate::address::parse_host_address;
 use crate::finding::{Report, quoted};
 
 /// The address of a host. Loopback is accepted with a warning.
-pub(super) fn host(Given { value, place }: &Text, report: &mut Report) -> Option<IpAddr> {
+pub(crate) fn host(Given { value, place }: &Text, report: &mut Report) -> Option<IpAddr> {
     match parse_host_address(value) {
         Ok(address) => {
             if address.is_loopback() {
@@ -31,7 +31,7 @@ pub(super) fn host(Given { value, place }: &Text, report: &mut Report) -> Option
 }
 
 /// `dns.addresses`.
-pub(super) fn own(given: Vec<Text>, report: &mut Report) -> Vec<IpAddr> {
+pub(crate) fn own(given: Vec<Text>, report: &mut Report) -> Vec<IpAddr> {
     let mut addresses = Vec::with_capacity(given.len());
     for text in given {
         let Some(address) = host(&text, report) else {
@@ -51,7 +51,7 @@ pub(super) fn own(given: Vec<Text>, report: &mut Report) -> Vec<IpAddr> {
 }
 
 /// `dns.wildcardAddress`.
-pub(super) fn wildcard(given: &Text, report: &mut Report) -> Option<Ipv4Addr> {
+pub(crate) fn wildcard(given: &Text, report: &mut Report) -> Option<Ipv4Addr> {
     match host(given, report)? {
         IpAddr::V4(address) => Some(address),
         IpAddr::V6(_) => {

@@ -15,7 +15,7 @@ use crate::routes::{MAX_LAN_PREFIXES, check_routable};
 const IPV4_ONLY: &str = "a gateway advertises IPv4 only";
 
 /// `routes`.
-pub(super) fn routes(routes: Routes, report: &mut Report) -> RoutesConfig {
+pub(crate) fn routes(routes: Routes, report: &mut Report) -> RoutesConfig {
     let Routes {
         lan,
         tailnet_lb_cidr,
@@ -37,7 +37,7 @@ pub(super) fn routes(routes: Routes, report: &mut Report) -> RoutesConfig {
     }
 }
 
-fn lan(Given { value, place }: Given<Vec<Text>>, report: &mut Report) -> Vec<Ipv4Net> {
+pub(crate) fn lan(Given { value, place }: Given<Vec<Text>>, report: &mut Report) -> Vec<Ipv4Net> {
     if value.len() > MAX_LAN_PREFIXES {
         let what = format!(
             "the list has {} prefixes, and {MAX_LAN_PREFIXES} is the most",
@@ -85,7 +85,7 @@ impl<T: Hash + Eq + Copy> Distinct<T> {
     }
 }
 
-fn prefix(Given { value, place }: &Text, report: &mut Report) -> Option<Ipv4Net> {
+pub(crate) fn prefix(Given { value, place }: &Text, report: &mut Report) -> Option<Ipv4Net> {
     let text = quoted(value);
     let Some(prefix) = strict(value) else {
         let (what, fix) = explain_prefix(value);
@@ -155,7 +155,7 @@ fn explain_prefix(text: &str) -> (String, String) {
     )
 }
 
-fn target(Given { value, place }: &Text, report: &mut Report) -> Option<Ipv4Addr> {
+pub(crate) fn target(Given { value, place }: &Text, report: &mut Report) -> Option<Ipv4Addr> {
     let text = quoted(value);
     match parse_host_address(value) {
         Ok(IpAddr::V4(address)) => {

@@ -26,20 +26,20 @@ const MAGIC_DNS: IpAddr = IpAddr::V4(Ipv4Addr::new(100, 100, 100, 100));
 
 /// A zone's apex and where it stands.
 #[derive(Debug)]
-pub(super) struct Apex {
-    pub(super) name: DnsName,
-    pub(super) place: Place,
+pub(crate) struct Apex {
+    pub(crate) name: DnsName,
+    pub(crate) place: Place,
 }
 
 /// All zones of the file whose names are valid.
 #[derive(Debug)]
-pub(super) struct Zones {
-    pub(super) primary: Option<Apex>,
-    pub(super) extra: Vec<Apex>,
+pub(crate) struct Zones {
+    pub(crate) primary: Option<Apex>,
+    pub(crate) extra: Vec<Apex>,
 }
 
 impl Zones {
-    pub(super) fn new(primary: Option<Apex>) -> Self {
+    pub(crate) fn new(primary: Option<Apex>) -> Self {
         Self {
             primary,
             extra: Vec::new(),
@@ -51,12 +51,12 @@ impl Zones {
     }
 
     /// True when the name lies in one of the zones.
-    pub(super) fn contain(&self, name: &DnsName) -> bool {
+    pub(crate) fn contain(&self, name: &DnsName) -> bool {
         self.all().any(|zone| name.is_within(&zone.name))
     }
 
     /// Reports zones that are equal or nested, at the later one.
-    pub(super) fn check_disjoint(&self, report: &mut Report) {
+    pub(crate) fn check_disjoint(&self, report: &mut Report) {
         let zones: Vec<&Apex> = self.all().collect();
         let mut first: HashMap<&[u8], usize> = HashMap::with_capacity(zones.len());
         for (index, zone) in zones.iter().enumerate() {
@@ -98,7 +98,7 @@ fn report_overlap(zone: &Apex, relation: &str, earlier: &Apex, report: &mut Repo
 }
 
 /// A zone's name.
-pub(super) fn name(Given { value, place }: Text, report: &mut Report) -> Option<Apex> {
+pub(crate) fn name(Given { value, place }: Text, report: &mut Report) -> Option<Apex> {
     let name = match DnsName::parse_host(&value) {
         Ok(name) => name,
         Err(error) => {
@@ -137,7 +137,7 @@ pub(super) fn name(Given { value, place }: Text, report: &mut Report) -> Option<
 }
 
 /// Upstreams of one extra zone, in order and without repetition. `own`: `dns.addresses`.
-pub(super) fn upstreams(given: Vec<Text>, own: &[IpAddr], report: &mut Report) -> Vec<Upstream> {
+pub(crate) fn upstreams(given: Vec<Text>, own: &[IpAddr], report: &mut Report) -> Vec<Upstream> {
     let mut upstreams: Vec<Upstream> = Vec::with_capacity(given.len());
     for Given { value, place } in given {
         let address = match upstream(&value) {
@@ -208,7 +208,7 @@ fn upstream(text: &str) -> Result<SocketAddr, (String, String)> {
 }
 
 /// What to say of a text that is no name.
-pub(super) fn bad_name(text: &str, error: &NameError) -> String {
+pub(crate) fn bad_name(text: &str, error: &NameError) -> String {
     match error {
         NameError::Empty => "the name is empty".to_owned(),
         other => format!("{} is not a name: {other}", quoted(text)),
@@ -216,7 +216,7 @@ pub(super) fn bad_name(text: &str, error: &NameError) -> String {
 }
 
 /// A name as people write it, without the final dot.
-pub(super) fn shown(name: &DnsName) -> String {
+pub(crate) fn shown(name: &DnsName) -> String {
     let mut text = name.to_string();
     if text.len() > 1 {
         text.pop();

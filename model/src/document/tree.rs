@@ -15,25 +15,25 @@ const MAX_DEPTH: usize = 32;
 const MAX_NODES: usize = 200_000;
 
 /// How plain text says that there is no value (YAML 1.2.2 §10.3.2).
-pub(super) const NOTHING: [&str; 5] = ["", "~", "null", "Null", "NULL"];
+pub(crate) const NOTHING: [&str; 5] = ["", "~", "null", "Null", "NULL"];
 
 /// One value.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
-    pub(super) position: Position,
-    pub(super) data: Data,
+pub(crate) struct Node {
+    pub(crate) position: Position,
+    pub(crate) data: Data,
 }
 
 impl Node {
     /// True for no value, such as an empty document.
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         matches!(&self.data, Data::Scalar { text, plain: true } if NOTHING.contains(&text.as_str()))
     }
 }
 
 /// What a value is.
 #[derive(Debug, Clone)]
-pub(super) enum Data {
+pub(crate) enum Data {
     /// `plain`: written without quotes, and so perhaps a number, a truth value or nothing.
     Scalar { text: String, plain: bool },
     /// A list.
@@ -43,7 +43,26 @@ pub(super) enum Data {
 }
 
 /// Reads the one document of a file. None: there is none, or the report says why not.
-pub(super) fn read(text: &str, report: &mut Report) -> Option<Node> {
+pub(crate) fn read(text: &str, report: &mut Report) -> Option<Node> {
+    read_documents(text, Documents::One, report).pop()
+}
+
+/// Reads all documents of a file, those without content left out. After a syntax error the report
+/// says so, and the documents before it are given.
+pub(crate) fn read_all(text: &str, report: &mut Report) -> Vec<Node> {
+    let mut documents = read_documents(text, Documents::Any, report);
+    documents.retain(|document| !document.is_nothing());
+    documents
+}
+
+/// How many documents a file may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Documents {
+    One,
+    Any,
+}
+
+fn read_documents(text: &str, documents: Documents, report: &mut Report) -> Vec<Node> {
     let mut builder = Builder::default();
     for event in Events(Parser::new_from_str(text)) {
         let (event, span) = match event {
@@ -51,32 +70,32 @@ pub(super) fn read(text: &str, report: &mut Report) -> Option<Node> {
             Err(error) => {
                 let (position, what, fix) = syntax::explain(text, &error);
                 report.error(&whole_file(position), what, fix);
-                return None;
+                return builder.interrupted(documents);
             }
         };
         let position = position(span.start);
-        match builder.take(event, position) {
-            Ok(Step::Go) => {}
-            Ok(Step::Enough) => {
-                let what = "a second YAML document begins here";
-                report.error(
-                    &whole_file(position),
-                    what,
-                    "keep one document, and remove this `---` and what follows",
-                );
-                break;
-            }
-            Err(Refused { what, fix }) => {
-                report.error(&whole_file(position), what, fix);
-                return None;
-            }
+        if matches!(event, Event::DocumentStart(_))
+            && documents == Documents::One
+            && !builder.roots.is_empty()
+        {
+            let what = "a second YAML document begins here";
+            report.error(
+                &whole_file(position),
+                what,
+                "keep one document, and remove this `---` and what follows",
+            );
+            break;
+        }
+        if let Err(Refused { what, fix }) = builder.take(event, position) {
+            report.error(&whole_file(position), what, fix);
+            return builder.interrupted(documents);
         }
     }
-    builder.root
+    builder.roots
 }
 
 /// A place for remarks on no field in particular.
-pub(super) fn whole_file(position: Position) -> Place {
+pub(crate) fn whole_file(position: Position) -> Place {
     Place {
         position,
         field: String::new(),
@@ -84,7 +103,7 @@ pub(super) fn whole_file(position: Position) -> Place {
 }
 
 /// A position in the sense of [`Position`]; the scanner counts columns from 0.
-pub(super) fn position(marker: Marker) -> Position {
+pub(crate) fn position(marker: Marker) -> Position {
     let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     Position {
         line: clamp(marker.line().max(1)),
@@ -102,11 +121,6 @@ impl<'t> Iterator for Events<'t> {
     }
 }
 
-enum Step {
-    Go,
-    Enough,
-}
-
 struct Refused {
     what: &'static str,
     fix: &'static str,
@@ -119,11 +133,10 @@ const TOO_MUCH: Refused = Refused {
 
 #[derive(Default)]
 struct Builder {
-    documents: usize,
     nodes: usize,
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
-    root: Option<Node>,
+    roots: Vec<Node>,
 }
 
 /// A list or mapping whose end has not come yet.
@@ -142,15 +155,19 @@ enum Content {
 }
 
 impl Builder {
-    fn take(&mut self, event: Event<'_>, position: Position) -> Result<Step, Refused> {
+    /// What is left after an error: nothing of a single document, which is broken.
+    fn interrupted(self, documents: Documents) -> Vec<Node> {
+        match documents {
+            Documents::One => Vec::new(),
+            Documents::Any => self.roots,
+        }
+    }
+
+    fn take(&mut self, event: Event<'_>, position: Position) -> Result<(), Refused> {
         match event {
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
-            Event::DocumentStart(_) => {
-                self.documents += 1;
-                if self.documents > 1 {
-                    return Ok(Step::Enough);
-                }
-            }
+            // Anchors end with their document.
+            Event::DocumentStart(_) => self.anchors.clear(),
             Event::Scalar(text, style, anchor, tag) => {
                 refuse_tag(tag.is_some())?;
                 let data = Data::Scalar {
@@ -210,7 +227,7 @@ impl Builder {
                 self.add(node, 0, nodes)?;
             }
         }
-        Ok(Step::Go)
+        Ok(())
     }
 
     fn begin(&mut self, open: Open) -> Result<(), Refused> {
@@ -233,7 +250,7 @@ impl Builder {
             self.anchors.insert(anchor, node.clone());
         }
         match self.open.last_mut().map(|open| &mut open.content) {
-            None => self.root = Some(node),
+            None => self.roots.push(node),
             Some(Content::Sequence(items)) => items.push(node),
             Some(Content::Mapping { entries, key }) => match key.take() {
                 None => *key = Some(node),

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use super::tree::{Data, NOTHING, Node};
-use super::wire::{Given, Text};
+use super::{Given, Text};
 use crate::finding::{Place, Position, Report, printable, quoted};
 
 /// Known names at this distance or nearer are suggested (Jaro-Winkler, 1.0 is equal).
 const NEAR: f64 = 0.8;
 
 /// The fields of one mapping, taken out one by one; what is left in the end is unknown.
-pub(super) struct Fields<'n> {
+pub(crate) struct Fields<'n> {
     place: Place,
     entries: Vec<Entry<'n>>,
     known: Vec<&'static str>,
@@ -24,14 +24,14 @@ struct Entry<'n> {
 }
 
 /// A field's value and where it stands.
-pub(super) struct Field<'n> {
-    pub(super) node: &'n Node,
-    pub(super) place: Place,
+pub(crate) struct Field<'n> {
+    pub(crate) node: &'n Node,
+    pub(crate) place: Place,
 }
 
 impl<'n> Fields<'n> {
     /// Opens a mapping. Reports another type, keys that are no text, and duplicate keys.
-    pub(super) fn open(Field { node, place }: Field<'n>, report: &mut Report) -> Option<Self> {
+    pub(crate) fn open(Field { node, place }: Field<'n>, report: &mut Report) -> Option<Self> {
         let Data::Mapping(pairs) = &node.data else {
             wrong_type(node, &place, "a mapping (`field: value`)", report);
             return None;
@@ -72,7 +72,7 @@ impl<'n> Fields<'n> {
     }
 
     /// The field of this name, if given.
-    pub(super) fn take(&mut self, name: &'static str) -> Option<Field<'n>> {
+    pub(crate) fn take(&mut self, name: &'static str) -> Option<Field<'n>> {
         self.known.push(name);
         let entry = self.entries.iter_mut().find(|entry| entry.name == name)?;
         entry.taken = true;
@@ -83,7 +83,7 @@ impl<'n> Fields<'n> {
     }
 
     /// The field of this name; its absence is reported with `fix`.
-    pub(super) fn require(
+    pub(crate) fn require(
         &mut self,
         name: &'static str,
         fix: &str,
@@ -98,12 +98,12 @@ impl<'n> Fields<'n> {
     }
 
     /// Where the mapping begins.
-    pub(super) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &Place {
         &self.place
     }
 
     /// Reports the fields that nobody took.
-    pub(super) fn close(self, report: &mut Report) {
+    pub(crate) fn close(self, report: &mut Report) {
         let Self {
             place,
             entries,
@@ -145,7 +145,7 @@ fn backticked(names: &[&str]) -> String {
 }
 
 /// Reads text.
-pub(super) fn text(Field { node, place }: Field<'_>, report: &mut Report) -> Option<Text> {
+pub(crate) fn text(Field { node, place }: Field<'_>, report: &mut Report) -> Option<Text> {
     match &node.data {
         Data::Scalar { text, plain } if kind(text, *plain) == Kind::Text => Some(Given {
             value: text.clone(),
@@ -159,7 +159,7 @@ pub(super) fn text(Field { node, place }: Field<'_>, report: &mut Report) -> Opt
 }
 
 /// Reads a whole decimal number.
-pub(super) fn number(
+pub(crate) fn number(
     Field { node, place }: Field<'_>,
     unit: &str,
     report: &mut Report,
@@ -175,7 +175,7 @@ pub(super) fn number(
 }
 
 /// Reads true or false.
-pub(super) fn boolean(
+pub(crate) fn boolean(
     Field { node, place }: Field<'_>,
     report: &mut Report,
 ) -> Option<Given<bool>> {
@@ -189,7 +189,7 @@ pub(super) fn boolean(
 }
 
 /// Reads a list, each entry by `each`; entries it gives nothing for are left out.
-pub(super) fn list<T>(
+pub(crate) fn list<T>(
     Field { node, place }: Field<'_>,
     report: &mut Report,
     mut each: impl FnMut(Field<'_>, &mut Report) -> Option<T>,
@@ -212,7 +212,7 @@ pub(super) fn list<T>(
 }
 
 /// Reads a list that must not be empty.
-pub(super) fn filled_list<T>(
+pub(crate) fn filled_list<T>(
     field: Field<'_>,
     fix: &str,
     report: &mut Report,

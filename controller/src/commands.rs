@@ -1,0 +1,25 @@
+//! What each command does.
+
+mod check;
+mod crds;
+mod input;
+mod render;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::cli::{Cli, Command};
+
+/// Exit code when something in the files is wrong.
+const FINDINGS: u8 = 1;
+/// Exit code when a file cannot be read, as clap's for wrong flags.
+pub(crate) const WRONG_USAGE: u8 = 2;
+
+pub(crate) fn dispatch(Cli { command }: Cli) -> Result<ExitCode> {
+    match command {
+        Command::Render(args) => render::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Crds(args) => crds::run(&args),
+    }
+}

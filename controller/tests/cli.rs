@@ -1,0 +1,154 @@
+//! The command line as a user meets it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail the test"
+)]
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const GATEWAY: &str = "docs/examples/prod-1/kubernetes/tailnetgateway.yaml";
+const TAILNET: &str = "docs/examples/prod-1/kubernetes/tailnet.yaml";
+
+fn controller(args: &[&str], stdin: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tsunaro-controller"))
+        .args(args)
+        .current_dir(ROOT)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(stdin.as_bytes())
+        .unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn the_worked_example_passes_with_one_warning() {
+    let output = controller(&["check", "-f", GATEWAY], "");
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    insta::assert_snapshot!(stdout(&output));
+}
+
+#[test]
+fn render_prints_nine_documents_and_only_them() {
+    let output = controller(&["render", "-f", GATEWAY, "-f", TAILNET], "");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    let documents: Vec<&str> = text
+        .split("---\n")
+        .filter(|document| !document.is_empty())
+        .collect();
+    assert_eq!(documents.len(), 9);
+    assert!(documents[8].contains("kind: StatefulSet"));
+    assert!(
+        documents
+            .iter()
+            .all(|document| document.contains("apiVersion: "))
+    );
+}
+
+#[test]
+fn render_without_the_tailnet_warns_and_names_a_server_that_never_resolves() {
+    let output = controller(&["render", "-f", GATEWAY, "--namespace", "gateways"], "");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        stderr(&output).contains("the Tailnet corp is not in these files"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(stdout(&output).contains("https://no-tailnet-given.invalid"));
+    assert_eq!(stdout(&output).matches("namespace: gateways").count(), 10);
+}
+
+#[test]
+fn findings_name_file_line_column_field_and_fix() {
+    let bad = "{\"apiVersion\": \"tsunaro.io/v1alpha1\",\n \"kind\": \"TailnetEgress\",\n \"metadata\": {\"name\": \"db\"},\n \"spec\": {\"tailnetRef\": {\"name\": \"corp\"}, \"target\": \"db\", \"dnsAlias\": []}}";
+    let output = controller(&["check", "-f", "-"], bad);
+    assert_eq!(output.status.code(), Some(1));
+    insta::assert_snapshot!(stdout(&output));
+}
+
+#[test]
+fn a_bad_gateway_is_told_everything_at_once_and_not_rendered() {
+    let bad = std::fs::read_to_string(format!("{ROOT}/{GATEWAY}"))
+        .unwrap()
+        .replace("tailscale:v1.102.4", "tailscale:latest")
+        .replace("lan: [192.0.2.0/24]", "lan: [192.0.2.1/24, 2001:db8::/32]")
+        .replace("  hostname:", "  hostName:");
+    let output = controller(&["render", "-f", "-"], &bad);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output), "");
+    insta::assert_snapshot!(stderr(&output));
+}
+
+#[test]
+fn changes_of_a_pinned_gateway_are_findings() {
+    let live =
+        std::fs::read_to_string(format!("{ROOT}/{GATEWAY}")).unwrap() + "status:\n  pinned: true\n";
+    let wanted = live.replace("hostname: prod-1-gw", "hostname: other");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("live.yaml");
+    std::fs::write(&path, live).unwrap();
+    let output = controller(
+        &["check", "-f", "-", "--live", path.to_str().unwrap()],
+        &wanted,
+    );
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stdout(&output).contains("spec.hostname: it is part of the identity of prod-1-gw"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+#[test]
+fn objects_of_other_groups_and_lists_are_read() {
+    let list = std::fs::read_to_string(format!("{ROOT}/{TAILNET}")).unwrap()
+        + "---\napiVersion: v1\nkind: List\nitems:\n  - apiVersion: v1\n    kind: ConfigMap\n    metadata: { name: x }\n  - apiVersion: tsunaro.io/v1alpha1\n    kind: TailnetSite\n    metadata: { name: other }\n    spec: { tailnetRef: { name: corp }, prefixes: [203.0.113.0/24] }\n";
+    let output = controller(&["check", "-f", "-"], &list);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert_eq!(
+        stdout(&output),
+        "5 valid, 0 warnings, 1 of other groups left alone\n"
+    );
+}
+
+#[test]
+fn wrong_usage_ends_with_2() {
+    for args in [
+        &["check"][..],
+        &["check", "-f", "no-such-file"],
+        &["check", "-f", "-", "-f", "-"],
+        &["run"],
+    ] {
+        assert_eq!(controller(args, "").status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn the_version_names_what_it_was_tested_with() {
+    let output = controller(&["--version"], "");
+    assert!(
+        stdout(&output).contains("headscale 0.29.2"),
+        "{}",
+        stdout(&output)
+    );
+}
