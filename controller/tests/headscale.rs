@@ -245,7 +245,7 @@ async fn an_answer_without_end_is_cut_off() {
         Step::Hang,
     ]])
     .await;
-    let patient = headscale_fake::limits();
+    let patient = limits();
     let patient = tsunaro_controller::headscale::Limits {
         answer: Duration::from_secs(20),
         ..patient
