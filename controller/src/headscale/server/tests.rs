@@ -86,7 +86,7 @@ fn what_is_no_url_of_a_server_is_refused_with_a_reason() {
         check(text, InvalidUrl::NotAUrl);
     }
     check("ftp://hs.example.com", InvalidUrl::Scheme);
-    check("unix:///run/headscale.sock", InvalidUrl::Scheme);
+    check("unix:///run/headscale.sock", InvalidUrl::NotAUrl);
     check(
         "https://admin:s3cret@hs.example.com",
         InvalidUrl::Credentials,
