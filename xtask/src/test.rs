@@ -22,8 +22,6 @@ pub(crate) enum Part {
     /// A real Kubernetes node in namespaces. Only when named: on a busy machine it takes
     /// more minutes than all the others.
     Kubernetes,
-    /// The controller's Headscale client on a real Headscale.
-    Controller,
 }
 
 pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
@@ -47,7 +45,7 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             ensure_kubernetes()?;
         }
     }
-    if !matches!(part, Some(Part::Unit | Part::Controller)) {
+    if part != Some(Part::Unit) {
         step::run(
             "build the agent",
             cargo("build").args(["-p", "tsunaro-agent"]),
@@ -62,11 +60,6 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             Part::Kubernetes,
             &["--test", "kubernetes"],
             "the real Kubernetes node",
-        ),
-        (
-            Part::Controller,
-            &["--test", "headscale"],
-            "the Headscale client on a real Headscale",
         ),
     ] {
         let named = part == Some(each);
