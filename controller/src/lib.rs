@@ -3,4 +3,5 @@
 
 pub mod crd;
 pub mod headscale;
+pub mod reconcile;
 pub mod render;
