@@ -24,6 +24,8 @@ pub(crate) enum Part {
     Kubernetes,
     /// The controller's Headscale client on a real Headscale.
     Controller,
+    /// The reconciler on a real Kubernetes and a real Headscale. Only when named, as Kubernetes.
+    Reconciler,
 }
 
 pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
@@ -43,11 +45,11 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     }
     if part != Some(Part::Unit) {
         Peers::ensure()?;
-        if part == Some(Part::Kubernetes) {
+        if matches!(part, Some(Part::Kubernetes | Part::Reconciler)) {
             ensure_kubernetes()?;
         }
     }
-    if !matches!(part, Some(Part::Unit | Part::Controller)) {
+    if !matches!(part, Some(Part::Unit | Part::Controller | Part::Reconciler)) {
         step::run(
             "build the agent",
             cargo("build").args(["-p", "tsunaro-agent"]),
@@ -68,16 +70,22 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             &["--test", "headscale"],
             "the Headscale client on a real Headscale",
         ),
+        (
+            Part::Reconciler,
+            &["--test", "controller"],
+            "the reconciler on a real Kubernetes and Headscale",
+        ),
     ] {
         let named = part == Some(each);
-        if named || (all && each != Part::Kubernetes) {
+        let opt_in = matches!(each, Part::Kubernetes | Part::Reconciler);
+        if named || (all && !opt_in) {
             let mut command = cargo("test");
             command
                 .args(["-p", "tsunaro-integration"])
                 .args(tests)
                 .args(filter);
             // A starting node keeps two cores busy.
-            let threads = if each == Part::Kubernetes { 1 } else { 3 };
+            let threads = if opt_in { 1 } else { 3 };
             command.args(["--", "--nocapture"]);
             command.arg(format!("--test-threads={threads}"));
             run_some(what, &mut command, filter, &mut counts)?;

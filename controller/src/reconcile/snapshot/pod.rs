@@ -69,6 +69,11 @@ fn waiting(status: &v1::PodStatus) -> Option<String> {
         if matches!(reason, "PodInitializing" | "ContainerCreating") {
             return None;
         }
+        // kubelet says the two in turn.
+        let reason = match reason {
+            "ErrImagePull" => "ImagePullBackOff",
+            reason => reason,
+        };
         Some(format!("container {} waits: {reason}", container.name))
     })
 }
