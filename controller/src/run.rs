@@ -70,7 +70,6 @@ pub async fn run(settings: Settings, listen: std::net::SocketAddr) -> Result<()>
     let context = Arc::new(Context::new(
         client, settings, stores, hub, agents, recorder, metrics, trigger,
     ));
-    tasks.start("tailnets", tailnet_rounds(Arc::clone(&context)));
     tasks.start("passes", passes(context, queue, ready));
     let ended = tokio::select! {
         error = tasks.ended() => Err(error),
@@ -102,11 +101,18 @@ async fn passes(
         config,
     );
     let mut passes = std::pin::pin!(passes);
-    while passes.next().await.is_some() {
-        let gateways = i64::try_from(store.len()).unwrap_or(i64::MAX);
-        context.metrics.gateways.set(gateways);
+    let all = async {
+        while passes.next().await.is_some() {
+            let gateways = i64::try_from(store.len()).unwrap_or(i64::MAX);
+            context.metrics.gateways.set(gateways);
+        }
+        anyhow::bail!("the queue ended")
+    };
+    // A store wakes one waiter only, so that the two wait as one.
+    tokio::select! {
+        ended = all => ended,
+        ended = tailnet_rounds(Arc::clone(&context)) => ended,
     }
-    anyhow::bail!("the queue ended")
 }
 
 async fn serve(listener: TcpListener, metrics: Metrics, ready: Arc<AtomicBool>) -> Result<()> {

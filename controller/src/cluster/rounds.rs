@@ -22,7 +22,6 @@ const SLOWLY: Duration = Duration::from_secs(60);
 /// # Errors
 /// Never.
 pub async fn run(context: Arc<Context>) -> anyhow::Result<()> {
-    context.stores.filled().await?;
     let mut followed = HashSet::new();
     let mut rounds = FuturesUnordered::new();
     loop {
