@@ -50,7 +50,7 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Check licences, sources and duplicate or banned crates with cargo-deny.
     Deny,
-    /// Write deploy/crds from the controller's types.
+    /// Write deploy/crds and deploy/manifests from what the controller prints.
     Crds {
         /// Only say whether the files are current, and fail when they are not.
         #[arg(long)]
