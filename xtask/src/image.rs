@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use sha2::{Digest, Sha256};
+use tsunaro_integration::OWN_IMAGE;
 
 use build::{Built, Platform};
 use oci::{File, Image};
@@ -44,7 +45,17 @@ pub(crate) struct ImageArgs {
     check: bool,
 }
 
-pub(crate) fn run(args: &ImageArgs) -> Result<()> {
+/// Makes the image that the tests run, under the name that rendered objects give it.
+pub(crate) fn for_tests() -> Result<PathBuf> {
+    run(&ImageArgs {
+        output: None,
+        name: Some(OWN_IMAGE.to_owned()),
+        check: false,
+    })
+}
+
+/// Makes the image, and gives the archive.
+pub(crate) fn run(args: &ImageArgs) -> Result<PathBuf> {
     let platform = Platform::of_this_machine()?;
     let source = Source::read(AGENT)?;
     let name = args
@@ -93,7 +104,7 @@ pub(crate) fn run(args: &ImageArgs) -> Result<()> {
         made.components,
         source.commit,
     );
-    Ok(())
+    Ok(output)
 }
 
 /// Everything that one build gives.

@@ -82,7 +82,7 @@ fn run() -> Result<ExitCode> {
         Command::Fuzz(options) => fuzz::run(&options)?,
         Command::Deny => deny::run()?,
         Command::Crds { check } => crds::run(check)?,
-        Command::Image(args) => image::run(&args)?,
+        Command::Image(args) => drop(image::run(&args)?),
         Command::Node(node) => return node::run(node),
         Command::Setup => {
             packages::install()?;

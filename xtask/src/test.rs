@@ -8,7 +8,7 @@ use tsunaro_integration::packages;
 use tsunaro_integration::peers::{Peers, ensure_kubernetes};
 
 use crate::step::{self, Counts};
-use crate::{architecture, crds, rules};
+use crate::{architecture, crds, image, rules};
 
 /// A part of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -73,6 +73,9 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             let threads = if each == Part::Kubernetes { 1 } else { 3 };
             command.args(["--", "--nocapture"]);
             command.arg(format!("--test-threads={threads}"));
+            if each == Part::Kubernetes {
+                command.env("TSUNARO_IMAGE", image::for_tests()?);
+            }
             run_some(what, &mut command, filter, &mut counts)?;
         }
     }

@@ -1,0 +1,116 @@
+//! What cluster DNS, a peer's DNS and a peer's pings see while something fails.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use tsunaro_integration::lab::{DnsMonitor, DnsReport, LAN_HOST, PingMonitor, PingReport};
+use tsunaro_integration::say;
+
+use super::site::Site;
+
+/// Time before the fault and after the healing, so that a loss at either end is seen as one.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// Three monitors at work.
+struct Watch {
+    cluster: DnsMonitor,
+    peer: DnsMonitor,
+    pings: PingMonitor,
+    started: Instant,
+}
+
+/// A line of the table.
+#[derive(Debug)]
+pub(super) struct Row {
+    what: String,
+    pub(super) cluster: DnsReport,
+    peer: DnsReport,
+    pub(super) pings: PingReport,
+    lasted: Duration,
+}
+
+/// Watches while a fault is made and heals; it begins and ends with all ways open.
+pub(super) fn during(
+    site: &Site,
+    what: &str,
+    fault: impl FnOnce(&Site) -> Result<()>,
+) -> Result<Row> {
+    site.wait_healthy()
+        .with_context(|| format!("before: {what}"))?;
+    from_there(site, what, fault)
+}
+
+/// The same without all ways open at the beginning.
+pub(super) fn from_there(
+    site: &Site,
+    what: &str,
+    fault: impl FnOnce(&Site) -> Result<()>,
+) -> Result<Row> {
+    let watch = Watch {
+        cluster: site.ask_cluster_dns()?,
+        peer: site.ask_from_peer()?,
+        pings: PingMonitor::start(site.lab.peer(), LAN_HOST)?,
+        started: Instant::now(),
+    };
+    pass(MARGIN);
+    fault(site)
+        .and_then(|()| site.wait_healthy())
+        .with_context(|| what.to_owned())?;
+    pass(MARGIN);
+    let row = Row {
+        what: what.to_owned(),
+        cluster: watch.cluster.stop()?,
+        peer: watch.peer.stop()?,
+        pings: watch.pings.stop()?,
+        lasted: watch.started.elapsed(),
+    };
+    say(&row.line());
+    Ok(row)
+}
+
+/// Lets time pass: an outage is nothing but that.
+pub(super) fn pass(time: Duration) {
+    let until = Instant::now() + time;
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        std::thread::park_timeout(left);
+    }
+}
+
+impl Row {
+    fn line(&self) -> String {
+        let dns = |report: &DnsReport| match report.failed {
+            0 => format!("0 of {}", report.asked),
+            failed => format!(
+                "{failed} of {}, within {:.1} s",
+                report.asked,
+                report.outage.as_secs_f64()
+            ),
+        };
+        format!(
+            "| {} | {} | {} | {} of {}, longest gap {:.1} s | {:.0} s |",
+            self.what,
+            dns(&self.cluster),
+            dns(&self.peer),
+            self.pings.lost,
+            self.pings.sent,
+            self.pings.longest_gap.as_secs_f64(),
+            self.lasted.as_secs_f64(),
+        )
+    }
+}
+
+pub(super) fn print_table(rows: &[Row]) {
+    say(
+        "| what fails | cluster DNS: failed | a peer's DNS: failed | a peer's pings: lost | watched |",
+    );
+    say("|---|---|---|---|---|");
+    for row in rows {
+        say(&row.line());
+    }
+    for row in rows.iter().filter(|row| row.cluster.failed > 0) {
+        say(&format!(
+            "{}: cluster DNS: {:?}",
+            row.what, row.cluster.faults
+        ));
+    }
+}
