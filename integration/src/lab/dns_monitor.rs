@@ -28,7 +28,7 @@ const MAX_FAULTS: usize = 5;
 pub struct Asking {
     /// The server.
     pub server: SocketAddr,
-    /// Names are `m<number>.<zone>`, each once, so that no cache answers for the gateway.
+    /// The zone, without a final dot. Names are `m<number>.<zone>`, each once, so that no cache answers for the gateway.
     pub zone: String,
     /// The address of each of these names.
     pub address: Ipv4Addr,
@@ -154,7 +154,7 @@ fn run(namespace: PathBuf, asking: &Asking, stop: &AtomicBool) -> Result<DnsRepo
 }
 
 fn ask(asking: &Asking, number: u32) -> Result<UdpSocket> {
-    let name = format!("m{number}.{}", asking.zone);
+    let name = format!("m{number}.{}.", asking.zone);
     let message = Query::new(&name, "A")?.encode(id(number))?;
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).context("bind")?;
     socket.set_nonblocking(true)?;

@@ -281,11 +281,11 @@ impl Site {
         }
     }
 
-    /// Asks the cluster's DNS from the app's Pod, all the time.
-    pub(super) fn ask_cluster_dns(&self) -> Result<DnsMonitor> {
+    /// Asks a server from the app's Pod, all the time: the cluster's DNS, or the gateway's Service.
+    pub(super) fn ask_from_app(&self, server: &str) -> Result<DnsMonitor> {
         let pid = self.process(&["sleep", &self.sleep])?;
         let namespace = PathBuf::from(format!("/proc/{pid}/ns/net"));
-        DnsMonitor::start(&namespace, asking(self.node.cluster_dns())?)
+        DnsMonitor::start(&namespace, asking(server)?)
     }
 
     /// Asks at the load balancer's address from the tailnet's peer, all the time.
@@ -294,7 +294,7 @@ impl Site {
         DnsMonitor::start(&namespace, asking(LB_ADDRESS)?)
     }
 
-    /// Changes the StatefulSet by a merge patch, and replaces the Pod.
+    /// Replaces a file of the agent's ConfigMap.
     pub(super) fn patch_config(&self, key: &str, value: &str) -> Result<()> {
         let patch = format!("--patch={}", json!({ "data": { key: value } }));
         let map = format!("{NAME}-agent");

@@ -11,9 +11,10 @@ use super::site::Site;
 /// Time before the fault and after the healing, so that a loss at either end is seen as one.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// Three monitors at work.
+/// Four monitors at work.
 struct Watch {
     cluster: DnsMonitor,
+    gateway: DnsMonitor,
     peer: DnsMonitor,
     pings: PingMonitor,
     started: Instant,
@@ -23,7 +24,10 @@ struct Watch {
 #[derive(Debug)]
 pub(super) struct Row {
     what: String,
+    /// By the cluster's CoreDNS.
     pub(super) cluster: DnsReport,
+    /// By the gateway's own Service.
+    pub(super) gateway: DnsReport,
     peer: DnsReport,
     pub(super) pings: PingReport,
     lasted: Duration,
@@ -47,7 +51,8 @@ pub(super) fn from_there(
     fault: impl FnOnce(&Site) -> Result<()>,
 ) -> Result<Row> {
     let watch = Watch {
-        cluster: site.ask_cluster_dns()?,
+        cluster: site.ask_from_app(site.node.cluster_dns())?,
+        gateway: site.ask_from_app(&site.dns_ip)?,
         peer: site.ask_from_peer()?,
         pings: PingMonitor::start(site.lab.peer(), LAN_HOST)?,
         started: Instant::now(),
@@ -60,11 +65,17 @@ pub(super) fn from_there(
     let row = Row {
         what: what.to_owned(),
         cluster: watch.cluster.stop()?,
+        gateway: watch.gateway.stop()?,
         peer: watch.peer.stop()?,
         pings: watch.pings.stop()?,
         lasted: watch.started.elapsed(),
     };
     say(&row.line());
+    for report in [&row.cluster, &row.gateway] {
+        if report.failed > 0 {
+            say(&format!("  what failed: {:?}", report.faults));
+        }
+    }
     Ok(row)
 }
 
@@ -87,9 +98,10 @@ impl Row {
             ),
         };
         format!(
-            "| {} | {} | {} | {} of {}, longest gap {:.1} s | {:.0} s |",
+            "| {} | {} | {} | {} | {} of {}, longest gap {:.1} s | {:.0} s |",
             self.what,
             dns(&self.cluster),
+            dns(&self.gateway),
             dns(&self.peer),
             self.pings.lost,
             self.pings.sent,
@@ -101,16 +113,11 @@ impl Row {
 
 pub(super) fn print_table(rows: &[Row]) {
     say(
-        "| what fails | cluster DNS: failed | a peer's DNS: failed | a peer's pings: lost | watched |",
+        "| what fails | cluster DNS: failed | the gateway's Service: failed | a peer's DNS: failed \
+         | a peer's pings: lost | watched |",
     );
-    say("|---|---|---|---|---|");
+    say("|---|---|---|---|---|---|");
     for row in rows {
         say(&row.line());
-    }
-    for row in rows.iter().filter(|row| row.cluster.failed > 0) {
-        say(&format!(
-            "{}: cluster DNS: {:?}",
-            row.what, row.cluster.faults
-        ));
     }
 }
