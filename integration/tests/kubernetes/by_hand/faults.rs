@@ -15,6 +15,14 @@ use crate::{POD_READY, timed};
 /// With this set to 1 the outages last as long as their names say; else a twelfth of it.
 const FULL: &str = "TSUNARO_FULL_OUTAGES";
 
+/// DNS loses nothing while the agent runs.
+const NOTHING: Duration = Duration::ZERO;
+/// A kubelet that starts may tell its Pods as not ready until it has probed them, CoreDNS and the
+/// gateway alike; the probes come every 1 and 2 s.
+const KUBELET: Duration = Duration::from_secs(10);
+/// From the agent's end to the next one: kubelet's own pace, with much room.
+const AGENT_AWAY: Duration = Duration::from_secs(30);
+
 /// An outage of so many minutes, and its name.
 fn minutes(number: u64) -> (Duration, String) {
     let seconds = match std::env::var(FULL).as_deref() {
@@ -29,26 +37,17 @@ fn cluster_dns_loses_nothing_while_the_agent_runs_whatever_else_fails() -> Resul
     let _timed = timed("test: faults of the gateway by hand");
     let site = Site::start()?;
     site.install_and_wait()?;
-    let mut rows = vec![
-        three_kills_of_tailscaled(&site)?,
-        kubelet_restarted(&site)?,
-        tailscaled_restarts_without_api_server(&site)?,
-        api_server_down(&site)?,
-        headscale_down(&site)?,
-        node_expired(&site)?,
-        fresh_state_while_headscale_is_down(&site)?,
+    let rows = [
+        three_kills_of_tailscaled(&site)?.expect(NOTHING)?,
+        kubelet_restarted(&site)?.expect(KUBELET)?,
+        tailscaled_restarts_without_api_server(&site)?.expect(NOTHING)?,
+        api_server_down(&site)?.expect(NOTHING)?,
+        headscale_down(&site)?.expect(NOTHING)?,
+        node_expired(&site)?.expect(NOTHING)?,
+        fresh_state_while_headscale_is_down(&site)?.expect(NOTHING)?,
+        agent_killed(&site)?.expect(AGENT_AWAY)?,
+        pod_deleted(&site)?.expect(AGENT_AWAY)?,
     ];
-    for row in &rows {
-        ensure!(
-            row.cluster.failed == 0,
-            "cluster DNS lost something: {row:?}"
-        );
-    }
-    for row in [agent_killed(&site)?, pod_deleted(&site)?] {
-        let outage = row.cluster.outage;
-        ensure!(outage < Duration::from_secs(30), "{outage:?}: {row:?}");
-        rows.push(row);
-    }
     print_table(&rows);
     Ok(())
 }
@@ -109,21 +108,37 @@ fn kubelet_restarted(site: &Site) -> Result<Row> {
     })
 }
 
+/// The API server, and with it those that hold a lease there in a real cluster: without it for ten
+/// seconds they exit, and begin anew later. A controller-manager that went on would take what it did
+/// not hear for the silence of the node.
+fn stop_control_plane(site: &Site) -> Result<()> {
+    for part in [Part::ApiServer, Part::ControllerManager, Part::Scheduler] {
+        site.node.stop_part(part, Signal::SIGKILL)?;
+    }
+    Ok(())
+}
+
+fn start_control_plane(site: &Site) -> Result<()> {
+    site.node.start_part(Part::ApiServer)?;
+    site.node.wait_api()?;
+    site.node.start_part(Part::ControllerManager)?;
+    site.node.start_part(Part::Scheduler)
+}
+
 /// tailscaled then opens no state store, and would stay useless for ever.
 fn tailscaled_restarts_without_api_server(site: &Site) -> Result<Row> {
     let (time, shown) = minutes(2);
     let what = format!("tailscaled killed while the API server is down for {shown}");
     let before = stuck(site)?;
     let row = during(site, &what, |site| {
-        site.node.stop_part(Part::ApiServer, Signal::SIGKILL)?;
+        stop_control_plane(site)?;
         let old = site.process(&["tailscaled"])?;
         kill(old, Signal::SIGKILL)?;
         site.wait("a stuck tailscaled to be restarted", || {
             Ok((stuck(site)? > before).then_some(()))
         })?;
         pass(time);
-        site.node.start_part(Part::ApiServer)?;
-        site.node.wait_api()?;
+        start_control_plane(site)?;
         let healed = std::time::Instant::now();
         site.wait_condition("TailnetReady", "True/Running")?;
         say(&format!(
@@ -148,10 +163,9 @@ fn stuck(site: &Site) -> Result<usize> {
 fn api_server_down(site: &Site) -> Result<Row> {
     let (time, shown) = minutes(2);
     during(site, &format!("API server down for {shown}"), |site| {
-        site.node.stop_part(Part::ApiServer, Signal::SIGKILL)?;
+        stop_control_plane(site)?;
         pass(time);
-        site.node.start_part(Part::ApiServer)?;
-        site.node.wait_api()?;
+        start_control_plane(site)?;
         // What Kubernetes thinks of a node whose lease it could not read for so long.
         pass(Duration::from_secs(10));
         site.node.wait_node_ready(Duration::from_secs(60))
@@ -221,6 +235,7 @@ fn fresh_state_while_headscale_is_down(site: &Site) -> Result<Row> {
     site.lab.headscale().stop(Signal::SIGTERM)?;
     scale("--replicas=1")?;
     site.node.wait_pod_ready(NAMESPACE, POD, POD_READY)?;
+    site.wait("DNS in the cluster", || site.cluster_answers().map(Some))?;
     let what = format!("Pod with fresh state and a key while Headscale is down for {shown}");
     let row = super::watch::from_there(site, &what, |site| {
         pass(time);

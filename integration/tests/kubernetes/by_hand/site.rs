@@ -158,7 +158,7 @@ impl Site {
                 .peer()
                 .dns(LB_ADDRESS, &format!("router.{ZONE}"), "A")?;
             ensure!(code == "NOERROR", "{code}");
-            Ok(Some(()))
+            self.cluster_answers().map(Some)
         })
     }
 
@@ -279,6 +279,16 @@ impl Site {
             [only] => Ok(*only),
             other => bail!("not one process of {words:?}: {other:?}"),
         }
+    }
+
+    /// Asks the cluster's DNS and the gateway's Service once each, from the node.
+    pub(super) fn cluster_answers(&self) -> Result<()> {
+        for server in [self.node.cluster_dns(), &self.dns_ip] {
+            let name = format!("router.{ZONE}");
+            let (code, _) = self.node.machine().dns(server, &name, "A")?;
+            ensure!(code == "NOERROR", "{server}: {code}");
+        }
+        Ok(())
     }
 
     /// Asks a server from the app's Pod, all the time: the cluster's DNS, or the gateway's Service.

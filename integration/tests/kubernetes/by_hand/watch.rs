@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tsunaro_integration::lab::{DnsMonitor, DnsReport, LAN_HOST, PingMonitor, PingReport};
 use tsunaro_integration::say;
 
@@ -25,11 +25,11 @@ struct Watch {
 pub(super) struct Row {
     what: String,
     /// By the cluster's CoreDNS.
-    pub(super) cluster: DnsReport,
+    cluster: DnsReport,
     /// By the gateway's own Service.
-    pub(super) gateway: DnsReport,
+    gateway: DnsReport,
     peer: DnsReport,
-    pub(super) pings: PingReport,
+    pings: PingReport,
     lasted: Duration,
 }
 
@@ -88,6 +88,20 @@ pub(super) fn pass(time: Duration) {
 }
 
 impl Row {
+    /// Fails if DNS in the cluster was out for longer than this; zero: if one answer was missing.
+    pub(super) fn expect(self, limit: Duration) -> Result<Self> {
+        for report in [&self.cluster, &self.gateway] {
+            ensure!(report.asked > 0, "nothing was asked");
+            ensure!(
+                report.failed == 0 || (report.outage <= limit && !limit.is_zero()),
+                "{}: DNS was out for {:?}, which may be {limit:?}: {report:?}",
+                self.what,
+                report.outage
+            );
+        }
+        Ok(self)
+    }
+
     fn line(&self) -> String {
         let dns = |report: &DnsReport| match report.failed {
             0 => format!("0 of {}", report.asked),
