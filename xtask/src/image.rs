@@ -45,6 +45,12 @@ pub(crate) struct ImageArgs {
     check: bool,
 }
 
+/// Builds the tools that making the image needs.
+pub(crate) fn setup() -> Result<()> {
+    build::ensure_auditable()?;
+    Ok(())
+}
+
 /// Makes the image that the tests run, under the name that rendered objects give it.
 pub(crate) fn for_tests() -> Result<PathBuf> {
     run(&ImageArgs {

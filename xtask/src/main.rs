@@ -60,7 +60,7 @@ enum Command {
     Image(image::ImageArgs),
     /// A Kubernetes node on this machine, as the tests have it, for a person to play with.
     Node(node::Node),
-    /// Install what the tests need (Debian packages, as root) and build the pinned peers once.
+    /// Install what tests and image need (Debian packages, as root) and build the pinned tools once.
     Setup,
 }
 
@@ -88,6 +88,7 @@ fn run() -> Result<ExitCode> {
             packages::install()?;
             Peers::ensure()?;
             ensure_kubernetes()?;
+            image::setup()?;
         }
     }
     Ok(ExitCode::SUCCESS)

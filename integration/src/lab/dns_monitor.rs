@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -64,7 +64,7 @@ impl DnsMonitor {
         let (told, namespace) = (Arc::clone(&stop), namespace.to_owned());
         let thread = std::thread::Builder::new()
             .name("dns monitor".to_owned())
-            .spawn(move || run(namespace, &asking, &told))
+            .spawn(move || run(&namespace, &asking, &told))
             .context("start a thread")?;
         Ok(Self {
             stop,
@@ -92,9 +92,9 @@ struct Question {
     socket: UdpSocket,
 }
 
-fn run(namespace: PathBuf, asking: &Asking, stop: &AtomicBool) -> Result<DnsReport> {
+fn run(namespace: &Path, asking: &Asking, stop: &AtomicBool) -> Result<DnsReport> {
     let file =
-        std::fs::File::open(&namespace).with_context(|| format!("open {}", namespace.display()))?;
+        std::fs::File::open(namespace).with_context(|| format!("open {}", namespace.display()))?;
     // Of this thread alone.
     setns(file, CloneFlags::CLONE_NEWNET)
         .with_context(|| format!("enter {}", namespace.display()))?;

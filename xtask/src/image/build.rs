@@ -142,7 +142,7 @@ fn rustflags(source: &Source, target_dir: &Path) -> Result<String> {
     Ok(flags.join("\x1f"))
 }
 
-fn ensure_auditable() -> Result<PathBuf> {
+pub(super) fn ensure_auditable() -> Result<PathBuf> {
     let root = peers::cache_dir()?.join(format!("{AUDITABLE}-{AUDITABLE_VERSION}"));
     let binary = root.join("bin").join(AUDITABLE);
     if !binary.exists() {

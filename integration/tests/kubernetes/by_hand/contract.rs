@@ -51,6 +51,43 @@ fn a_gateway_by_hand_serves_the_cluster_and_the_tailnet_and_its_pod_is_hardened(
     hardening::all(&site)?;
     the_network_policy_fits_the_schema(&site)?;
     config::print_table(&site, unasked)?;
+    the_used_key_is_not_needed_again_and_the_state_outlives_the_objects(&site)
+}
+
+/// As docs/install-by-hand.md says: the key Secret is emptied, the nine objects are deleted and
+/// applied again, and it is the same node.
+fn the_used_key_is_not_needed_again_and_the_state_outlives_the_objects(site: &Site) -> Result<()> {
+    let node = site.hs_node()?;
+    let patch = r#"-p=[{"op":"remove","path":"/data/authkey"}]"#;
+    let key = format!("{NAME}-authkey");
+    let remove = [
+        "-n",
+        NAMESPACE,
+        "patch",
+        "secret",
+        &key,
+        "--type=json",
+        patch,
+    ];
+    site.kubectl(&remove)?;
+    let manifests = site.manifests()?;
+    let file = manifests.path().join("3-gateway.yaml");
+    let file = file.display().to_string();
+    site.kubectl(&["delete", "-f", &file, "--timeout=45s"])?;
+    let pod = format!("pod/{POD}");
+    site.kubectl(&[
+        "-n",
+        NAMESPACE,
+        "wait",
+        "--for=delete",
+        &pod,
+        "--timeout=50s",
+    ])?;
+    site.kubectl(&["apply", "--server-side", "-f", &file])?;
+    site.node.set_loadbalancer_ip(NAMESPACE, NAME, LB_ADDRESS)?;
+    site.wait_healthy()?;
+    let again = site.hs_node()?;
+    ensure!(again.id == node.id, "{again:?} is not {node:?}");
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use super::site::{NAME, NAMESPACE, POD, Site};
 use super::watch::{Row, during, pass, print_table};
 use crate::{POD_READY, timed};
 
-/// With this set to 1 the outages last as long as their names say; else a twelfth of it.
+/// With this set to 1 the outages last as long as their names say; else a twentieth of it.
 const FULL: &str = "TSUNARO_FULL_OUTAGES";
 
 /// DNS loses nothing while the agent runs.
@@ -27,7 +27,7 @@ const AGENT_AWAY: Duration = Duration::from_secs(30);
 fn minutes(number: u64) -> (Duration, String) {
     let seconds = match std::env::var(FULL).as_deref() {
         Ok("1") => number * 60,
-        _ => number * 5,
+        _ => number * 3,
     };
     (Duration::from_secs(seconds), format!("{seconds} s"))
 }
