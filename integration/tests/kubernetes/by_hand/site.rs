@@ -179,7 +179,7 @@ impl Site {
             let args = ["logs", "-n", NAMESPACE, POD, "-c", container, "--tail=25"];
             match self.node.kubectl(&args) {
                 Ok(output) => {
-                    all += &format!("--- {container}\n{}{}", output.stdout, output.stderr)
+                    all += &format!("--- {container}\n{}{}", output.stdout, output.stderr);
                 }
                 Err(error) => all += &format!("--- {container}: {error:#}\n"),
             }
