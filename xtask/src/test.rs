@@ -19,6 +19,8 @@ pub(crate) enum Part {
     Dns,
     /// A real tailnet in network namespaces, and the clients of real life.
     Tailnet,
+    /// The custom resources at a real API server, and what kubectl shows of them.
+    Api,
     /// A real Kubernetes node in namespaces. Only when named: on a busy machine it takes
     /// more minutes than all the others.
     Kubernetes,
@@ -40,12 +42,14 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         run_some(what, command.args(filter), filter, &mut counts)?;
     }
     if part != Some(Part::Unit) {
-        Peers::ensure()?;
-        if part == Some(Part::Kubernetes) {
+        if part != Some(Part::Api) {
+            Peers::ensure()?;
+        }
+        if all || matches!(part, Some(Part::Api | Part::Kubernetes)) {
             ensure_kubernetes()?;
         }
     }
-    if part != Some(Part::Unit) {
+    if !matches!(part, Some(Part::Unit | Part::Api)) {
         step::run(
             "build the agent",
             cargo("build").args(["-p", "tsunaro-agent"]),
@@ -56,6 +60,7 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         (Part::Tailnet, &["--lib", "--test", "lab"], "the lab itself"),
         (Part::Tailnet, &["--test", "tailnet"], "the real tailnet"),
         (Part::Tailnet, &["--test", "clients"], "real clients"),
+        (Part::Api, &["--test", "api"], "the real API server"),
         (
             Part::Kubernetes,
             &["--test", "kubernetes"],
