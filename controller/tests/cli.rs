@@ -171,85 +171,88 @@ fn files_as_unkind_editors_leave_them_are_read_or_told_what_is_wrong() {
         assert!(good.contains(from), "{from}");
         good.replace(from, to).into_bytes()
     };
-    let utf16: Vec<u8> = good.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let utf16: Vec<u8> = format!("\u{feff}{good}")
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
     let twice = format!("{good}---\n{good}");
     let laughs = (b'b'..=b'i').fold("a: &a [x,x,x,x,x,x,x,x]\n".to_owned(), |text, name| {
         let (name, before) = (char::from(name), char::from(name - 1));
         let list = vec![format!("*{before}"); 8].join(",");
         format!("{text}{name}: &{name} [{list}]\n")
     });
-    let cases: &[(&[u8], i32, &str)] = &[
+    let cases: Vec<(Vec<u8>, i32, &str)> = vec![
         (
-            good.replace('\n', "\r\n").as_bytes(),
+            good.replace('\n', "\r\n").into_bytes(),
             0,
             "1 valid, 1 warning",
         ),
         (
-            format!("\u{feff}{good}").as_bytes(),
+            format!("\u{feff}{good}").into_bytes(),
             0,
             "1 valid, 1 warning",
         ),
         (
-            &with("image: ghcr.io", "image: &image ghcr.io"),
+            with("image: ghcr.io", "image: &image ghcr.io"),
             0,
             "1 valid",
         ),
-        (b"", 1, "the file is empty"),
-        (b"# nothing\n---\n---\n", 1, "the file is empty"),
-        (&utf16, 2, "is no text in UTF-8; save it as UTF-8"),
+        (b"".to_vec(), 1, "the file is empty"),
+        (b"# nothing\n---\n---\n".to_vec(), 1, "the file is empty"),
+        (utf16, 2, "is no text in UTF-8; save it as UTF-8"),
         (
-            &with("  hostname", "\thostname"),
+            with("  hostname", "\thostname"),
             1,
             "a tab stands in the indentation",
         ),
-        (&with("  hostname", "\u{a0} hostname"), 1, "U+00A0"),
+        (with("  hostname", "\u{a0} hostname"), 1, "U+00A0"),
         (
-            format!("{good}  hostname: two\n").as_bytes(),
+            format!("{good}  hostname: two\n").into_bytes(),
             1,
             "is given twice",
         ),
         (
-            twice.as_bytes(),
+            twice.into_bytes(),
             1,
             "TailnetGateway prod-1-gw is here twice",
         ),
-        (laughs.as_bytes(), 1, "nested or repeated too much"),
-        ("[".repeat(20_000).as_bytes(), 1, "nested too deeply"),
+        (laughs.into_bytes(), 1, "nested or repeated too much"),
+        ("[".repeat(20_000).into_bytes(), 1, "nested too deeply"),
         (
-            &with("kind: TailnetGateway", "kind: TailnetGatway"),
+            with("kind: TailnetGateway", "kind: TailnetGatway"),
             1,
             "is not a kind of",
         ),
         (
-            &with("tsunaro.io/v1alpha1", "tsunaro.io/v1"),
+            with("tsunaro.io/v1alpha1", "tsunaro.io/v1"),
             1,
             "is not a version",
         ),
         (
-            &with("tsunaro.io/v1alpha1", "tsunaro.com/v1alpha1"),
+            with("tsunaro.io/v1alpha1", "tsunaro.com/v1alpha1"),
             0,
             "nothing of tsunaro.io",
         ),
         (
-            &with("suspend: false", "suspend: no"),
+            with("suspend: false", "suspend: no"),
             1,
             "expected `true` or `false`",
         ),
         (
-            &with("hostname: prod-1-gw", "hostname: 1"),
+            with("hostname: prod-1-gw", "hostname: 1"),
             1,
             "put it in quotes",
         ),
         (
-            b"apiVersion: v1\nkind: ConfigMap\n",
+            b"apiVersion: v1\nkind: ConfigMap\n".to_vec(),
             0,
             "nothing of tsunaro.io",
         ),
-        (b"hello", 1, "expected a mapping"),
-        (b"{\"kind\":", 1, "not valid YAML"),
+        (b"hello".to_vec(), 1, "expected a mapping"),
+        (b"{\"kind\":".to_vec(), 1, "not valid YAML"),
     ];
     for (octets, code, said) in cases {
-        check_says(octets, *code, said);
+        check_says(&octets, code, said);
     }
 }
 
