@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use tsunaro_model::gateway::{Object, parse};
 
 use crate::Named;
 use crate::cluster::{Cluster, in_repository};
@@ -66,6 +67,20 @@ fn list(cluster: &Cluster) -> Result<()> {
     insta::assert_snapshot!("get_wide", aged(&cluster.kubectl(&wide)?)?);
     let all = cluster.kubectl(&["get", "tailnets,tnsite,tneg,tning", "--all-namespaces"])?;
     insta::assert_snapshot!("get_the_others", each_aged(&all)?);
+
+    // What people give to `check --live`: with all that the API server adds.
+    let live = cluster.kubectl(&["get", "tgw", select, "--output=yaml"])?;
+    let parsed = parse(&live);
+    ensure!(
+        parsed.findings.iter().all(|finding| !finding.is_error()),
+        "{:?}",
+        parsed.findings
+    );
+    let pinned = parsed
+        .objects
+        .iter()
+        .any(|located| matches!(&located.object, Object::Gateway(gateway) if gateway.pinned));
+    ensure!(pinned, "{live}");
 
     // As the contract's readers ask.
     let jsonpath = r#"--output=jsonpath={.status.nodeId} {.status.ipv4} {.status.serviceIP}{"\n"}{range .status.conditions[*]}{.type}={.status}/{.reason}{"\n"}{end}"#;
