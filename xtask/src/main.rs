@@ -32,7 +32,7 @@ struct Cli {
 enum Command {
     /// Run the tests, or one part of them; ends with the counts.
     Test {
-        /// The part to run; without it, the lints and all parts but `kubernetes`.
+        /// The part to run; without it, the lints and all parts but those that say so.
         #[arg(value_enum)]
         part: Option<test::Part>,
         /// Run only tests whose name contains this.
