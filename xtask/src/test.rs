@@ -8,7 +8,7 @@ use tsunaro_integration::packages;
 use tsunaro_integration::peers::{Peers, ensure_kubernetes};
 
 use crate::step::{self, Counts};
-use crate::{architecture, crds, rules};
+use crate::{architecture, crds, image, rules};
 
 /// A part of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -19,11 +19,32 @@ pub(crate) enum Part {
     Dns,
     /// A real tailnet in network namespaces, and the clients of real life.
     Tailnet,
+    /// The controller at real servers: its Headscale client at Headscale, its custom resources and
+    /// objects at kube-apiserver.
+    Controller,
     /// A real Kubernetes node in namespaces. Only when named: on a busy machine it takes
     /// more minutes than all the others.
     Kubernetes,
-    /// The controller's Headscale client on a real Headscale.
-    Controller,
+    /// The Headscale client at the oldest Headscale that is supported. Only when named, before a pin
+    /// moves: it builds that Headscale.
+    OldestHeadscale,
+}
+
+impl Part {
+    /// Run with all the others.
+    fn is_default(self) -> bool {
+        !matches!(self, Self::Kubernetes | Self::OldestHeadscale)
+    }
+
+    /// Needs the pinned parts of Kubernetes.
+    fn needs_kubernetes(self) -> bool {
+        matches!(self, Self::Controller | Self::Kubernetes)
+    }
+
+    /// Needs our agent's binary.
+    fn needs_agent(self) -> bool {
+        matches!(self, Self::Dns | Self::Tailnet | Self::Kubernetes)
+    }
 }
 
 pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
@@ -43,11 +64,11 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     }
     if part != Some(Part::Unit) {
         Peers::ensure()?;
-        if part == Some(Part::Kubernetes) {
-            ensure_kubernetes()?;
-        }
     }
-    if !matches!(part, Some(Part::Unit | Part::Controller)) {
+    if part.is_none_or(Part::needs_kubernetes) {
+        ensure_kubernetes()?;
+    }
+    if part.is_none_or(Part::needs_agent) {
         step::run(
             "build the agent",
             cargo("build").args(["-p", "tsunaro-agent"]),
@@ -68,9 +89,18 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             &["--test", "headscale"],
             "the Headscale client on a real Headscale",
         ),
+        (
+            Part::Controller,
+            &["--test", "api"],
+            "custom resources at a real API server",
+        ),
+        (
+            Part::OldestHeadscale,
+            &["--test", "headscale"],
+            "the Headscale client on the oldest Headscale",
+        ),
     ] {
-        let named = part == Some(each);
-        if named || (all && each != Part::Kubernetes) {
+        if part == Some(each) || (all && each.is_default()) {
             let mut command = cargo("test");
             command
                 .args(["-p", "tsunaro-integration"])
@@ -79,7 +109,14 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             // A starting node keeps two cores busy.
             let threads = if each == Part::Kubernetes { 1 } else { 3 };
             command.args(["--", "--nocapture"]);
+            if each == Part::OldestHeadscale {
+                // Its test alone is marked so.
+                command.arg("--ignored");
+            }
             command.arg(format!("--test-threads={threads}"));
+            if each == Part::Kubernetes {
+                command.env("TSUNARO_IMAGE", image::for_tests()?);
+            }
             run_some(what, &mut command, filter, &mut counts)?;
         }
     }
