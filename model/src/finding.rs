@@ -130,6 +130,15 @@ impl Report {
             .push(Finding::new(Severity::LeftOut, place, what, fix));
     }
 
+    /// Nothing is left of what entries were left out of: their remarks count for the whole file.
+    pub(crate) fn spoil(&mut self) {
+        for finding in &mut self.0 {
+            if finding.severity == Severity::LeftOut {
+                finding.severity = Severity::Error;
+            }
+        }
+    }
+
     /// The remark added last.
     pub(crate) fn last(&self) -> Option<&Finding> {
         self.0.last()

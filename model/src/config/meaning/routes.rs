@@ -30,10 +30,16 @@ pub(crate) fn routes(routes: Routes, report: &mut Report) -> RoutesConfig {
     let egress_targets = egress_targets
         .map(|targets| self::targets(targets, &mut refused, report))
         .unwrap_or_default();
+    let tailnet_lb_cidr =
+        tailnet_lb_cidr.and_then(|text| usable(prefix(&text, report), &text, &mut refused, report));
+    let none_is_good = lan.is_empty() && egress_targets.is_empty() && tailnet_lb_cidr.is_none();
+    if none_is_good && !refused.is_empty() {
+        // To go on with nothing would withdraw what is advertised for a slip of the pen.
+        report.spoil();
+    }
     RoutesConfig {
         lan,
-        tailnet_lb_cidr: tailnet_lb_cidr
-            .and_then(|text| usable(prefix(&text, report), &text, &mut refused, report)),
+        tailnet_lb_cidr,
         egress_targets,
         aggregate: aggregate.is_none_or(|aggregate| aggregate.value),
         snat: snat.is_none_or(|snat| snat.value),

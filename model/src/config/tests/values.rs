@@ -522,3 +522,11 @@ fn masquerading_is_on_unless_it_is_switched_off() {
         assert_eq!(routes.unwrap().snat, expected, "{text}");
     }
 }
+
+#[test]
+fn a_file_whose_every_route_is_bad_is_not_used() {
+    for routes in ["{ lan: [0.0.0.0/0] }", "{ egressTargets: [127.0.0.1, x] }"] {
+        let parsed = parse(&with_dns("example.org", &format!("routes: {routes}")));
+        assert_eq!(parsed.config, None, "{routes}");
+    }
+}
