@@ -139,7 +139,7 @@ impl MainLoop {
             Event::Applied { action, result } => {
                 self.pace.busy = false;
                 let healings = self.world.healings();
-                let said = log::Outcome::of(&result);
+                let said = log::Outcome::of(&result, self.world.refusal());
                 self.world
                     .see_applied(&action, result, self.heartbeat.uptime());
                 let healed = self.world.healings() > healings;

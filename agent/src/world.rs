@@ -169,6 +169,7 @@ impl World {
             self.healings(),
             memory.routes.is_foreign(),
             memory.saved.is_unsaved(),
+            memory.is_offline(),
             memory.login.clone(),
             refused.clone(),
         )
@@ -246,6 +247,11 @@ impl World {
             }
             Err(why) => self.tailnet.refused = Some(why),
         }
+    }
+
+    /// What tailscaled refused last, while it is still wanted.
+    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+        self.tailnet.refused.as_ref()
     }
 
     /// Takes in a reading of the kernel.
@@ -364,6 +370,7 @@ impl World {
                 refused: refused.clone(),
                 foreign_routes: memory.routes.is_foreign(),
                 unsaved: memory.saved.is_unsaved(),
+                offline: memory.is_offline(),
             },
         }
     }

@@ -54,7 +54,13 @@ pub struct Memory {
     pub prefs: DriftMemory<bool>,
     /// About what a restart of tailscaled brought back.
     pub saved: SavedMemory,
+    /// Since when it runs without the control server.
+    offline_since: Option<Duration>,
+    offline: bool,
 }
+
+/// Without the control server for so long, tailscaled has lost it; before, it is still connecting.
+const OFFLINE: Duration = Duration::from_secs(10);
 
 /// Why tailscaled does not take a write, by what a person does about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,6 +233,11 @@ impl Memory {
     pub fn observe(&mut self, desired: &Desired, observed: &Observed, now: Duration) {
         self.login.observe(desired, observed, now);
         self.saved.observe(observed);
+        let offline = observed.backend == Backend::Running && !observed.online;
+        self.offline_since = offline.then(|| self.offline_since.unwrap_or(now));
+        self.offline = self
+            .offline_since
+            .is_some_and(|since| now >= since + OFFLINE);
         if observed.backend != Backend::Running {
             // What a login or a restart changed is nobody's drift.
             self.routes.forget();
@@ -250,6 +261,11 @@ impl Memory {
             Action::MendPrefs(_) => self.prefs.written(now),
             Action::LogIn(key) | Action::LogInAgain(key) => self.login.tried(key.clone(), now),
         }
+    }
+
+    /// tailscaled runs, and has lost the control server.
+    pub fn is_offline(&self) -> bool {
+        self.offline
     }
 
     /// The connection to tailscaled was lost: it may come back with other prefs.

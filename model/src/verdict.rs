@@ -42,6 +42,8 @@ pub enum TailnetView {
         foreign_routes: bool,
         /// It came back from a restart with older routes than it had.
         unsaved: bool,
+        /// It runs without the control server.
+        offline: bool,
     },
 }
 

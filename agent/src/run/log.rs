@@ -12,12 +12,15 @@ const MAX_NAMED: usize = 32;
 pub(super) enum Outcome {
     Taken,
     Refused(String),
+    /// In the same words as the last time.
+    RefusedAgain(String),
 }
 
 impl Outcome {
-    pub(super) fn of(result: &Result<Option<Prefs>, Refusal>) -> Self {
+    pub(super) fn of(result: &Result<Option<Prefs>, Refusal>, before: Option<&Refusal>) -> Self {
         match result {
             Ok(_) => Self::Taken,
+            Err(refusal) if Some(refusal) == before => Self::RefusedAgain(refusal.why.clone()),
             Err(refusal) => Self::Refused(refusal.why.clone()),
         }
     }
@@ -51,6 +54,7 @@ pub(super) fn applied(action: &Action, outcome: &Outcome, healed: bool) {
             );
         }
         (_, Outcome::Refused(error)) => tracing::error!(%error, "Tailscaled refused a change"),
+        (_, Outcome::RefusedAgain(error)) => tracing::debug!(%error, "Tailscaled refused it again"),
     }
 }
 

@@ -49,6 +49,18 @@ fn a_login_that_is_given_up_is_named_and_a_new_key_heals_it() -> Result<()> {
     let gateway = Gateway::start(&lab, 1, &[])?;
     healthy(&gateway, &lab)?;
     gateway.node.tailscale(&["logout"])?.ok()?;
+    // With the login went the profile, and with that the operator that the config file had named.
+    gateway.wait_told(
+        &lab,
+        "TailnetReady",
+        "False/NotOperator",
+        "tailscale set --operator=nobody",
+    )?;
+    let pid = gateway.agent.pid();
+    gateway
+        .node
+        .tailscale(&["set", "--operator=nobody"])?
+        .ok()?;
     // The key at hand was for single use.
     gateway.wait_told(
         &lab,
@@ -56,7 +68,6 @@ fn a_login_that_is_given_up_is_named_and_a_new_key_heals_it() -> Result<()> {
         "False/LoginRefused",
         "put a new pre-auth key there",
     )?;
-    let pid = gateway.agent.pid();
     new_key(&gateway, &fresh_key(&lab)?)?;
     healthy(&gateway, &lab)?;
     ensure!(

@@ -289,6 +289,28 @@ fn masquerading_is_as_configured_and_a_new_wish_for_it_is_no_drift() {
 }
 
 #[test]
+fn the_control_server_counts_as_lost_when_it_is_away_for_longer_than_connecting_takes() {
+    let with = observed(Backend::Running, SITE);
+    let without = Observed {
+        online: false,
+        ..with.clone()
+    };
+    let mut memory = Memory::default();
+    for (second, seen, expected) in [
+        (0, &without, false),
+        (9, &without, false),
+        (10, &without, true),
+        (500, &without, true),
+        (501, &with, false),
+        (502, &without, false),
+        (512, &without, true),
+    ] {
+        memory.observe(&site(None), seen, at(second));
+        assert_eq!(memory.is_offline(), expected, "{second}");
+    }
+}
+
+#[test]
 fn older_routes_after_a_restart_mean_that_the_state_is_not_saved_until_one_brings_the_right_ones() {
     let (old, new) = (
         observed(Backend::Running, &["10.0.0.0/8"]),

@@ -62,10 +62,23 @@ pub(super) fn tailnet_ready(facts: &Facts<'_>) -> Condition {
             refused,
             foreign_routes: _,
             unsaved,
+            offline,
         } => match observed.backend {
             _ if store_failed(observed) => no("StateStoreFailed", store(observed)),
-            Backend::Running => running(observed, refused.as_ref(), *unsaved, facts),
-            Backend::NeedsLogin => needs_login(observed, *login),
+            Backend::Running => match unfit(observed, refused.as_ref(), facts) {
+                Some(verdict) => verdict,
+                None => running(observed, *unsaved, *offline),
+            },
+            Backend::NeedsLogin => match refused {
+                Some(refused) => no(
+                    refusal(refused),
+                    format!(
+                        "tailscaled needs a login and does not take it from us: {}",
+                        refused.why
+                    ),
+                ),
+                None => needs_login(observed, *login),
+            },
             Backend::Stopped => stopped(refused.as_ref()),
             Backend::NeedsMachineAuth => {
                 let message =
@@ -89,24 +102,21 @@ pub(super) fn tailnet_ready(facts: &Facts<'_>) -> Condition {
     condition("TailnetReady", verdict)
 }
 
-fn running(
-    observed: &Observed,
-    refused: Option<&Refusal>,
-    unsaved: bool,
-    facts: &Facts<'_>,
-) -> Verdict {
-    match plan::mending(&observed.prefs, facts.snat) {
-        Some(change) if facts.wanted.is_some() => {
-            let command = plan::mending_command(&change);
-            let why = refused
-                .map(|refused| format!(" ({})", refused.why))
-                .unwrap_or_default();
-            no(
-                "PrefsDiffer",
-                format!("tailscaled's prefs do not fit a gateway{why}; run: {command}"),
-            )
-        }
-        _ if !observed.online => {
+/// Prefs that keep the node from being a gateway, if it is to be one.
+fn unfit(observed: &Observed, refused: Option<&Refusal>, facts: &Facts<'_>) -> Option<Verdict> {
+    facts.wanted?;
+    let change = plan::mending(&observed.prefs, facts.snat)?;
+    let command = plan::mending_command(&change);
+    let why = refused
+        .map(|refused| format!(" ({})", refused.why))
+        .unwrap_or_default();
+    let message = format!("tailscaled's prefs do not fit a gateway{why}; run: {command}");
+    Some(no("PrefsDiffer", message))
+}
+
+fn running(observed: &Observed, unsaved: bool, offline: bool) -> Verdict {
+    match (offline, unsaved) {
+        (true, _) => {
             let message = "tailscaled runs, but the control server cannot be reached: traffic goes on, and peers \
                            learn of changes when it is back; see that the control server runs and that this host \
                            reaches it";
@@ -115,13 +125,22 @@ fn running(
                 format!("{message}{}", health(observed)),
             )
         }
-        _ if unsaved => {
+        (false, true) => {
             let message = "tailscaled runs, but came back from its last restart with older prefs: it cannot save its \
                            state, and loses every change with the next restart; make its --state writable, in \
                            Kubernetes let its Role get and update the state Secret, and look for WriteState in its log";
             yes("StateNotSaved", message.to_owned())
         }
-        _ => yes("Running", "tailscaled runs".to_owned()),
+        (false, false) => yes("Running", "tailscaled runs".to_owned()),
+    }
+}
+
+/// The reason of a write that is not taken.
+fn refusal(refused: &Refusal) -> &'static str {
+    match refused.kind {
+        RefusalKind::Locked => "ConfigLocked",
+        RefusalKind::NotOperator => "NotOperator",
+        RefusalKind::Other => "Refused",
     }
 }
 
@@ -234,16 +253,13 @@ fn routes_advertised(facts: &Facts<'_>, truths: &[RouteTruth]) -> Condition {
         refused: Some(refused),
         ..
     } = facts.tailnet
+        && super::running(facts.tailnet)
     {
-        let reason = match refused.kind {
-            RefusalKind::Locked => "ConfigLocked",
-            RefusalKind::NotOperator => "NotOperator",
-            RefusalKind::Other => "Refused",
-        };
         let command = set_command(wanted)
             .map(|command| format!("; or by hand: {command}"))
             .unwrap_or_default();
-        return condition(KIND, no(reason, format!("{}{command}", refused.why)));
+        let message = format!("{}{command}", refused.why);
+        return condition(KIND, no(refusal(refused), message));
     }
     let message = format!(
         "{} of {all} prefixes are not advertised: {}",

@@ -41,6 +41,7 @@ fn seen(backend: Backend, advertised: &[&str], login: LoginState) -> TailnetView
         refused: None,
         foreign_routes: false,
         unsaved: false,
+        offline: false,
     }
 }
 
@@ -191,6 +192,7 @@ fn trouble_with_prefs_writers_and_logins_has_its_own_reasons() {
             refused,
             foreign_routes,
             unsaved,
+            offline,
         } => {
             change(&mut observed);
             TailnetView::Seen {
@@ -199,6 +201,7 @@ fn trouble_with_prefs_writers_and_logins_has_its_own_reasons() {
                 refused,
                 foreign_routes,
                 unsaved,
+                offline,
             }
         }
         other => other,
@@ -215,6 +218,7 @@ fn trouble_with_prefs_writers_and_logins_has_its_own_reasons() {
             refused,
             foreign_routes: true,
             unsaved: false,
+            offline: false,
         },
         other => other,
     };
@@ -231,36 +235,54 @@ fn trouble_with_prefs_writers_and_logins_has_its_own_reasons() {
             refused,
             foreign_routes,
             unsaved: true,
+            offline: false,
         },
         other => other,
     };
-    let refused_by = |kind| match seen(Backend::Running, &[], LoginState::NotNeeded) {
+    let offline = match base(Backend::Running, LoginState::NotNeeded) {
         TailnetView::Seen {
-            observed, login, ..
+            observed,
+            login,
+            refused,
+            foreign_routes,
+            unsaved,
+            ..
         } => TailnetView::Seen {
             observed,
             login,
-            refused: Some(Refusal {
-                kind,
-                why: "its words".to_owned(),
-            }),
-            foreign_routes: false,
-            unsaved: false,
+            refused,
+            foreign_routes,
+            unsaved,
+            offline: true,
         },
         other => other,
     };
+    let refused_by = |kind| refused_in(Backend::Running, kind);
+    fn refused_in(backend: Backend, kind: RefusalKind) -> TailnetView {
+        match seen(backend, &[], LoginState::NotNeeded) {
+            TailnetView::Seen {
+                observed, login, ..
+            } => TailnetView::Seen {
+                observed,
+                login,
+                refused: Some(Refusal {
+                    kind,
+                    why: "its words".to_owned(),
+                }),
+                foreign_routes: false,
+                unsaved: false,
+                offline: false,
+            },
+            other => other,
+        }
+    }
     let accepts = with(base(Backend::Running, LoginState::NotNeeded), |o| {
         o.prefs.route_all = true;
     });
     for (view, expected) in [
         (foreign, "RoutesAdvertised=False/ForeignWriter"),
         (accepts, "TailnetReady=False/PrefsDiffer"),
-        (
-            with(base(Backend::Running, LoginState::NotNeeded), |o| {
-                o.online = false;
-            }),
-            "TailnetReady=True/ControlServerUnreachable",
-        ),
+        (offline, "TailnetReady=True/ControlServerUnreachable"),
         (
             with(base(Backend::NoState, LoginState::NotNeeded), |o| {
                 o.health = vec!["State store failed to initialize, …".to_owned()];
@@ -279,6 +301,14 @@ fn trouble_with_prefs_writers_and_logins_has_its_own_reasons() {
         (
             refused_by(RefusalKind::Other),
             "RoutesAdvertised=False/Refused",
+        ),
+        (
+            refused_in(Backend::NeedsLogin, RefusalKind::NotOperator),
+            "TailnetReady=False/NotOperator",
+        ),
+        (
+            refused_in(Backend::NeedsLogin, RefusalKind::NotOperator),
+            "RoutesAdvertised=False/TailnetNotOperator",
         ),
         (
             base(Backend::Stopped, LoginState::NotNeeded),
@@ -382,6 +412,7 @@ fn a_refused_write_names_the_command_that_does_it_by_hand() {
         }),
         foreign_routes: false,
         unsaved: false,
+        offline: false,
     };
     let facts = facts(&view, &wanted);
     let all = conditions(&facts, &routes(&facts));

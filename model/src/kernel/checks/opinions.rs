@@ -32,6 +32,8 @@ pub(super) fn forwarding(opinion: &Opinion) -> CheckState {
     match opinion {
         Opinion::NotAsked => unknown("NotAsked", "sysctl net.ipv4.ip_forward"),
         Opinion::Fine => CheckState::Ok,
+        // A gateway advertises IPv4 only (`CheckIPForwarding` in tailscale's net/netutil).
+        Opinion::Warns(words) if words.starts_with("IPv6 ") => CheckState::Ok,
         Opinion::Warns(words) => warned(
             "TailscaledWarns",
             format!("tailscaled says: {words}; run `sysctl -w net.ipv4.ip_forward=1`"),

@@ -53,3 +53,11 @@ fn what_tailscaled_warns_of_is_told_in_its_words_and_with_the_command() {
         assert_eq!(unasked, "NotAsked");
     }
 }
+
+#[test]
+fn ipv6_is_nothing_that_a_gateway_forwards() {
+    let reason = reason(CheckName::TailscaledForwarding, |_, inputs| {
+        inputs.opinions.forwarding = Opinion::Warns("IPv6 forwarding is disabled.".to_owned());
+    });
+    assert_eq!(reason, "Ok");
+}
