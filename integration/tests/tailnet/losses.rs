@@ -49,18 +49,16 @@ fn a_login_that_is_given_up_is_named_and_a_new_key_heals_it() -> Result<()> {
     let gateway = Gateway::start(&lab, 1, &[])?;
     healthy(&gateway, &lab)?;
     gateway.node.tailscale(&["logout"])?.ok()?;
-    // With the login went the profile, and with that the operator that the config file had named.
+    // With the login went the profile, and with that the operator and the control server that the
+    // config file had named; tailscaled reads that file when it starts.
     gateway.wait_told(
         &lab,
         "TailnetReady",
         "False/NotOperator",
-        "tailscale set --operator=nobody",
+        "after a logout restart tailscaled",
     )?;
     let pid = gateway.agent.pid();
-    gateway
-        .node
-        .tailscale(&["set", "--operator=nobody"])?
-        .ok()?;
+    gateway.node.restart(Signal::SIGTERM)?;
     // The key at hand was for single use.
     gateway.wait_told(
         &lab,

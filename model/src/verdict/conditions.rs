@@ -73,7 +73,8 @@ pub(super) fn tailnet_ready(facts: &Facts<'_>) -> Condition {
                 Some(refused) => no(
                     refusal(refused),
                     format!(
-                        "tailscaled needs a login and does not take it from us: {}",
+                        "tailscaled needs a login and does not take it from us; after a logout restart tailscaled, so that it \
+                         reads its config file again: {}",
                         refused.why
                     ),
                 ),
