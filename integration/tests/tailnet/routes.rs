@@ -153,10 +153,15 @@ fn routes_changed_by_hand_are_put_right_and_survive_a_killed_tailscaled() -> Res
             .tailscale(&["set", "--advertise-routes="])?
             .ok()?;
         gateway.wait_advertised(&lab, &all)?;
-        let log = gateway.agent.log();
-        let told = log
-            .matches("Another writer changed the advertised routes")
-            .count();
+        let told = || {
+            let log = gateway.agent.log();
+            log.matches("Another writer changed the advertised routes")
+                .count()
+        };
+        lab.wait_until("the log line", Duration::from_secs(5), || {
+            Ok((told() > 0).then_some(()))
+        })?;
+        let told = told();
         ensure!(told == 1, "the drift was told {told} times");
         let healings = gateway.status()?.pointer("/tailnet/healings").cloned();
         ensure!(healings == Some(1.into()), "{healings:?} healings");
