@@ -127,7 +127,7 @@ fn rule_4_an_upstream_that_is_one_of_our_listeners_is_an_error() {
 
 #[test]
 fn rule_4_an_upstream_that_is_an_own_address_of_the_host_is_found_when_those_are_known() {
-    let own: Vec<std::net::IpAddr> = ["127.0.0.1", "192.0.2.5", "2001:db8::5"]
+    let own: Vec<IpAddr> = ["127.0.0.1", "192.0.2.5", "2001:db8::5"]
         .map(|text| text.parse().unwrap())
         .into();
     for (listener, upstream, same) in [
