@@ -316,6 +316,20 @@ impl Reading {
             "1 passes, 0 fails, -1 cannot be seen",
             checks.collect(),
         )?;
+        let warnings = self
+            .report
+            .kernel_checks
+            .iter()
+            .filter(|check| check.status == Tri::True)
+            .map(|check| {
+                let warns = number(!check.message.is_empty());
+                (vec![("check", check.name.clone())], warns)
+            });
+        out.gauges(
+            "kernel_warning",
+            "1 while a check passes with a warning",
+            warnings.collect(),
+        )?;
         let routes = &self.report.routes;
         let count = |of: fn(&tsunaro_model::report::RouteTruth) -> bool| {
             as_f64(routes.iter().filter(|truth| of(truth)).count())
