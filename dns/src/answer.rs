@@ -390,12 +390,12 @@ impl Compose<'_> {
         match records {
             Records::A(set) => {
                 for address in rotated(set, self.rotation) {
-                    builder.answer(owner, ttl, Data::A(*address));
+                    builder.answer(owner, ttl, Data::Address(address));
                 }
             }
             Records::Aaaa(set) => {
                 for address in rotated(set, self.rotation) {
-                    builder.answer(owner, ttl, Data::Aaaa(*address));
+                    builder.answer(owner, ttl, Data::Address(address));
                 }
             }
             Records::Cname(target) => builder.answer(owner, ttl, Data::Cname(target.as_wire())),

@@ -1,7 +1,7 @@
 //! What answers a question and why, for people: the same walk as the server's, in words.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use hickory_proto::rr::RecordType;
@@ -119,10 +119,13 @@ fn outcome(snapshot: &Snapshot, end: End<'_>) -> Outcome {
 
 fn lines(snapshot: &Snapshot, records: &Records<'_>) -> Vec<String> {
     match records {
-        Records::A(set) => set.iter().map(|address| format!("A {address}")).collect(),
+        Records::A(set) => set
+            .iter()
+            .map(|octets| format!("A {}", Ipv4Addr::from(*octets)))
+            .collect(),
         Records::Aaaa(set) => set
             .iter()
-            .map(|address| format!("AAAA {address}"))
+            .map(|octets| format!("AAAA {}", Ipv6Addr::from(*octets)))
             .collect(),
         Records::Cname(target) => vec![format!("CNAME {target}")],
         Records::Soa => vec![format!(

@@ -5,8 +5,6 @@
 
 mod names;
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use hickory_proto::rr::{Name, RData, Record};
 use hickory_proto::serialize::binary::{BinEncodable, BinEncoder, NameEncoding};
 use tsunaro_model::zone::rtype;
@@ -59,8 +57,8 @@ pub struct Written {
 /// RDATA to be written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Data<'a> {
-    A(Ipv4Addr),
-    Aaaa(Ipv6Addr),
+    /// The octets of an IPv4 or IPv6 address.
+    Address(&'a [u8]),
     /// Target in wire format.
     Cname(&'a [u8]),
     /// Server in wire format.
@@ -301,8 +299,7 @@ impl Builder {
 
     fn rdata(&mut self, data: Data<'_>) -> Option<()> {
         match data {
-            Data::A(address) => self.octets.extend(address.octets()),
-            Data::Aaaa(address) => self.octets.extend(address.octets()),
+            Data::Address(octets) => self.octets.extend_from_slice(octets),
             Data::Cname(name) | Data::Ns(name) => self.name(name),
             Data::Soa {
                 apex,
@@ -392,8 +389,8 @@ impl Builder {
 impl Data<'_> {
     fn rtype(&self) -> u16 {
         match self {
-            Self::A(_) => rtype::A,
-            Self::Aaaa(_) => rtype::AAAA,
+            Self::Address([_, _, _, _]) => rtype::A,
+            Self::Address(_) => rtype::AAAA,
             Self::Cname(_) => rtype::CNAME,
             Self::Ns(_) => rtype::NS,
             Self::Soa { .. } => rtype::SOA,
