@@ -62,12 +62,12 @@ pub enum Outcome {
 
 /// Explains what answers a question of class IN.
 pub fn explain(snapshot: &Snapshot, name: &DnsName, qtype: u16) -> Explanation {
-    let Resolution { chain, end } = snapshot.resolve(name, qtype);
+    let Resolution { zone, chain, end } = snapshot.resolve(name, qtype);
     let owners = std::iter::once(name).chain(chain.iter().copied());
     Explanation {
         name: name.clone(),
         qtype,
-        zone: match snapshot.zone_of(name) {
+        zone: match zone {
             Some(ZoneRef::Primary) => Zone::Primary(snapshot.apex().clone()),
             Some(extra @ ZoneRef::Extra(_)) => Zone::Extra(snapshot.apex_of(extra).clone()),
             None => Zone::None,

@@ -38,10 +38,10 @@ pub const TCP_IDLE_SECONDS: u16 = 10;
 const MAX_ERROR_TEXT: usize = 128;
 
 /// Refresh, retry and expire of the synthetic SOA in seconds (rule 41); nobody transfers the zone.
-const SOA_TIMERS: [u32; 3] = [7200, 1800, 86_400];
+pub(crate) const SOA_TIMERS: [u32; 3] = [7200, 1800, 86_400];
 
 /// RNAME of the synthetic SOA, in wire format: there is no mailbox to write to.
-const SOA_RNAME: &[u8] = b"\x06nobody\x07invalid\x00";
+pub(crate) const SOA_RNAME: &[u8] = b"\x06nobody\x07invalid\x00";
 
 /// A finished message.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,6 +13,8 @@ pub const MAX_LINKS: usize = 8;
 /// What answers a question: the aliases followed, then how it ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution<'a> {
+    /// The zone of the question name.
+    pub zone: Option<ZoneRef>,
     /// Targets of the CNAMEs followed, in order; the first one is the question name's target.
     pub chain: Vec<&'a DnsName>,
     /// What stands at the end: at the last target, or at the question name itself.
@@ -65,6 +67,7 @@ impl Snapshot {
     /// there are aliases.
     pub fn resolve_wire<'a>(&'a self, qname: &[u8], qtype: u16) -> Resolution<'a> {
         self.follow(qname, qtype, 0).unwrap_or(Resolution {
+            zone: None,
             chain: Vec::new(),
             end: End::NotOurs,
         })
@@ -74,6 +77,7 @@ impl Snapshot {
     pub fn resume<'a>(&'a self, name: &DnsName, qtype: u16, links: usize) -> Resolution<'a> {
         self.follow(name.as_wire(), qtype, links)
             .unwrap_or(Resolution {
+                zone: None,
                 chain: Vec::new(),
                 end: End::Outside,
             })
@@ -81,10 +85,12 @@ impl Snapshot {
 
     /// None when the name itself lies in no zone.
     fn follow<'a>(&'a self, qname: &[u8], qtype: u16, links: usize) -> Option<Resolution<'a>> {
-        let mut target = match self.step(qname, qtype)? {
+        let (place, name) = self.place(qname)?;
+        let zone = Some(place);
+        let mut target = match self.step(place, name, qtype) {
             Step::End(end) => {
                 let chain = Vec::new();
-                return Some(Resolution { chain, end });
+                return Some(Resolution { zone, chain, end });
             }
             Step::Alias(target) => target,
         };
@@ -95,20 +101,23 @@ impl Snapshot {
                 break End::AliasLoop;
             }
             chain.push(target);
-            match self.step(target.as_wire(), qtype) {
-                None => break End::Outside,
-                Some(Step::End(end)) => break end,
-                Some(Step::Alias(next)) => target = next,
+            let Some((zone, name)) = self.place(target.as_wire()) else {
+                break End::Outside;
+            };
+            match self.step(zone, name, qtype) {
+                Step::End(end) => break end,
+                Step::Alias(next) => target = next,
             }
         };
-        Some(Resolution { chain, end })
+        Some(Resolution { zone, chain, end })
     }
 
-    fn step<'a>(&'a self, name: &[u8], qtype: u16) -> Option<Step<'a>> {
-        Some(match self.place(name)? {
-            (ZoneRef::Primary, name) => self.step_in_primary(name, qtype),
-            (ZoneRef::Extra(index), name) => Step::End(self.end_in_extra(index, name, qtype)),
-        })
+    /// `name` is relative to the zone's apex.
+    fn step<'a>(&'a self, zone: ZoneRef, name: &[u8], qtype: u16) -> Step<'a> {
+        match zone {
+            ZoneRef::Primary => self.step_in_primary(name, qtype),
+            ZoneRef::Extra(index) => Step::End(self.end_in_extra(index, name, qtype)),
+        }
     }
 
     /// `name` is relative to the apex.

@@ -86,7 +86,7 @@ fn hosts() -> Hosts {
 
 /// One line per resolution, so that tables stay readable.
 fn show(snapshot: &Snapshot, qname: &DnsName, qtype: u16) -> String {
-    let Resolution { chain, end } = snapshot.resolve(qname, qtype);
+    let Resolution { chain, end, .. } = snapshot.resolve(qname, qtype);
     let short = |name: &DnsName| {
         name.to_string()
             .replace(&format!("{Z}."), "Z")
