@@ -16,6 +16,8 @@ const SIZE: usize = 1232;
 /// Room for one batch.
 pub(crate) struct Batch {
     headers: MultiHeaders<SockaddrIn>,
+    /// Sending leaves pointers behind that receiving must not follow.
+    sending: MultiHeaders<SockaddrIn>,
     buffers: Vec<[u8; SIZE]>,
     /// What was received: length and sender.
     received: Vec<(usize, Option<SockaddrIn>)>,
@@ -25,6 +27,7 @@ impl Batch {
     pub(crate) fn new() -> Self {
         Self {
             headers: MultiHeaders::preallocate(BATCH, None),
+            sending: MultiHeaders::preallocate(BATCH, None),
             buffers: vec![[0; SIZE]; BATCH],
             received: Vec::with_capacity(BATCH),
         }
@@ -35,6 +38,7 @@ impl Batch {
     pub(crate) fn receive(&mut self, fd: RawFd, flags: MsgFlags) -> Result<usize> {
         let Self {
             headers,
+            sending: _,
             buffers,
             received,
         } = self;
@@ -62,7 +66,8 @@ impl Batch {
     /// Sends everything received back to where it came from, changed by `change`.
     pub(crate) fn send_back(&mut self, fd: RawFd, change: fn(&mut [u8])) -> Result<()> {
         let Self {
-            headers,
+            headers: _,
+            sending,
             buffers,
             received,
         } = self;
@@ -76,7 +81,7 @@ impl Batch {
             .collect();
         let addresses: Vec<Option<SockaddrIn>> =
             received.iter().map(|(_, address)| *address).collect();
-        let count = sendmmsg(fd, headers, &slices, addresses, [], MsgFlags::empty());
+        let count = sendmmsg(fd, sending, &slices, addresses, [], MsgFlags::empty());
         match count {
             Ok(_) | Err(Errno::EAGAIN | Errno::ECONNREFUSED) => Ok(()),
             Err(error) => Err(error.into()),
@@ -92,7 +97,7 @@ impl Batch {
         let addresses = vec![None; messages.len()];
         let sent = sendmmsg(
             fd,
-            &mut self.headers,
+            &mut self.sending,
             &slices,
             addresses,
             [],

@@ -1,5 +1,6 @@
 //! The answers that most queries get, written straight into a buffer: one RRset of addresses, a
-//! denial with its SOA, a refusal. No allocation, no aliases, no upstreams.
+//! denial with its SOA, a refusal, an upstream's answer from the cache. No allocation, no aliases
+//! of our own.
 //!
 //! What is a query and what answers it is decided by the same code as everywhere
 //! ([`Parsed::read`], [`Snapshot::resolve_wire`]); only the octets are laid out here, because
@@ -9,9 +10,10 @@
 use tsunaro_model::zone::{End, Records, Snapshot, ZoneRef, rtype};
 
 use crate::answer::ZoneKind;
-use crate::forwarding::ClientTransport;
+use crate::forward::{MAX_KEY, write_key};
+use crate::forwarding::{CachedWire, ClientTransport, Resolve};
 use crate::query::{Edns, Parsed, reply_limit};
-use crate::reply::{AA, OPCODE, QR, RA, RD, SOA_RNAME, SOA_TIMERS};
+use crate::reply::{AA, AD, CD, OPCODE, QR, RA, RD, SOA_RNAME, SOA_TIMERS};
 use crate::wire::{CLASS_IN, EDNS_SIZE, HEADER, Rcode, TYPE_OPT, ede, option, u16_at};
 
 /// Octets of the longest name.
@@ -40,7 +42,13 @@ pub struct Fast {
 
 /// Answers a message that came over UDP, if it is a usual one. None leaves it to
 /// [`query::parse`](crate::query::parse), with nothing of use in `out`.
-pub fn answer(snapshot: &Snapshot, message: &[u8], rotation: usize, out: &mut [u8]) -> Option<Fast> {
+pub fn answer<R: Resolve>(
+    snapshot: &Snapshot,
+    resolver: &R,
+    message: &[u8],
+    rotation: usize,
+    out: &mut [u8],
+) -> Option<Fast> {
     let bits = u16_at(message, 2)?;
     if bits & (QR | OPCODE) != 0 {
         return None;
@@ -65,7 +73,7 @@ pub fn answer(snapshot: &Snapshot, message: &[u8], rotation: usize, out: &mut [u
         limit: reply_limit(ClientTransport::Udp, parsed.edns),
     };
     reply.put(parsed.question)?;
-    let (zone, authority) = match resolution.zone {
+    let (zone, mut header) = match resolution.zone {
         Some(ZoneRef::Primary) => (ZoneKind::Primary, AA),
         Some(ZoneRef::Extra(_)) => (ZoneKind::Extra, AA | RA),
         None => (ZoneKind::None, 0),
@@ -97,9 +105,19 @@ pub fn answer(snapshot: &Snapshot, message: &[u8], rotation: usize, out: &mut [u
             error = Some(ede::NOT_AUTHORITATIVE);
             Rcode::Refused
         }
+        End::Forward(_) => {
+            let cached = find(resolver, &parsed, name, bits)?;
+            (answers, authorities) = cached.counts();
+            reply.cached(&cached)?;
+            header = RA | bits & CD;
+            let wants_ad = bits & AD != 0 || parsed.edns.is_some_and(|edns| edns.dnssec_ok);
+            if wants_ad && cached.authentic_data() {
+                header |= AD;
+            }
+            cached.rcode()
+        }
         End::Records(Records::Cname(_) | Records::Soa | Records::Ns, _)
         | End::HostsUnread
-        | End::Forward(_)
         | End::Outside
         | End::AliasLoop => return None,
     };
@@ -108,13 +126,26 @@ pub fn answer(snapshot: &Snapshot, message: &[u8], rotation: usize, out: &mut [u
         additionals = 1;
     }
     let id = u16_at(message, 0)?;
-    let bits = QR | authority | (bits & RD) | rcode.number();
+    let bits = QR | header | (bits & RD) | rcode.number();
     let length = reply.finish(id, bits, [1, answers, authorities, additionals])?;
     Some(Fast {
         length,
         rcode,
         zone,
     })
+}
+
+/// What the forwarder has kept of earlier answers.
+fn find<R: Resolve>(
+    resolver: &R,
+    parsed: &Parsed<'_>,
+    name: &[u8],
+    bits: u16,
+) -> Option<CachedWire> {
+    let mut key = [0; MAX_KEY];
+    let dnssec_ok = parsed.edns.is_some_and(|edns| edns.dnssec_ok);
+    let key = write_key(&mut key, name, parsed.qtype, dnssec_ok, bits & CD != 0)?;
+    resolver.find_wire(key, parsed.question)
 }
 
 /// A reply in the making. Every method is None when something does not fit.
@@ -187,6 +218,12 @@ impl Reply<'_> {
         self.put(sixteen([length, pointer]).as_flattened())?;
         self.put(SOA_RNAME)?;
         self.put(numbers.as_flattened())
+    }
+
+    fn cached(&mut self, cached: &CachedWire) -> Option<()> {
+        cached.write(self.out.get_mut(self.at..)?)?;
+        self.at += cached.len();
+        Some(())
     }
 
     fn opt(&mut self, edns: Edns, error: Option<u16>) -> Option<()> {

@@ -157,6 +157,33 @@ impl Builder {
         }
     }
 
+    /// A message for this question without regard to a client, as large as a reply over UDP may
+    /// be: only its records are of use.
+    pub(crate) fn for_question(question: &[u8]) -> Self {
+        let mut octets = vec![0; HEADER];
+        octets.extend_from_slice(question);
+        let mut names = Names::default();
+        let name = question
+            .get(..question.len().saturating_sub(4))
+            .unwrap_or_default();
+        names.add(HEADER, name, name.len());
+        let limit = usize::from(EDNS_SIZE);
+        Self {
+            question: octets.len(),
+            octets,
+            names,
+            id: 0,
+            bits: 0,
+            transport: ClientTransport::Udp,
+            room: limit,
+            limit,
+            opt: None,
+            answers: 0,
+            authorities: 0,
+            overflown: false,
+        }
+    }
+
     /// Sets bits of the header: [`AA`], [`RA`], [`AD`], [`CD`], [`TC`].
     pub(crate) fn set(&mut self, bits: u16) {
         self.bits |= bits;

@@ -1,6 +1,8 @@
 //! Reduces an upstream's reply to what answers the question (rules 54 and 55 of the DNS
 //! contract, RFC 2181 §5.4.1, RFC 5452 §6): nothing else is sent on or kept.
 
+use std::sync::OnceLock;
+
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 use thiserror::Error;
@@ -48,6 +50,7 @@ pub(super) fn scrub(
         links,
         lifetime: Lifetime::Uncacheable,
         octets,
+        wire: OnceLock::new(),
     };
     match end {
         End::Data if scrubbed.rcode == ResponseCode::NXDomain => {
@@ -92,6 +95,7 @@ pub(super) fn scrub_truncated(
         links,
         lifetime: Lifetime::Uncacheable,
         octets: 0,
+        wire: OnceLock::new(),
     })
 }
 

@@ -97,7 +97,7 @@ impl<R: Resolve> Handler<R> {
         shard.query(ClientTransport::Udp);
         let mut fast = None;
         let outcome = self.contain(message, shard, || {
-            fast = fast::answer(zone, message, rotation, out);
+            fast = fast::answer(zone, &*self.resolver, message, rotation, out);
             match fast {
                 Some(_) => Outcome::Silence,
                 None => self.decide(zone, message, ClientTransport::Udp, rotation, shard),
