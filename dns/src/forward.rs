@@ -111,7 +111,7 @@ impl<T> Clone for Forwarder<T> {
 impl Forwarder {
     /// A forwarder over sockets of the system.
     pub fn new(config: &ForwardConfig) -> Self {
-        Self::with_transport(config, Sockets)
+        Self::with_transport(config, Sockets::default())
     }
 }
 
@@ -320,6 +320,7 @@ impl<T> Core<T> {
             Failure::Timeout => self.metrics.timeouts.add(),
             Failure::Network => self.metrics.network_errors.add(),
             Failure::Upstream { .. } | Failure::Malformed => self.metrics.upstream_errors.add(),
+            Failure::OutOfSockets => self.metrics.no_socket.add(),
             Failure::Overloaded | Failure::NotConfigured | Failure::GivenUp => {}
         }
         Err(failure)

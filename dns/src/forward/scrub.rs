@@ -22,6 +22,9 @@ pub(super) enum Unusable {
     /// NXDOMAIN together with the data asked for.
     #[error("it denies the data that it holds")]
     Contradiction,
+    /// Records, and none of them belongs to the question, nor a SOA that denies it: no NODATA.
+    #[error("its records belong to other questions")]
+    Foreign,
 }
 
 /// Scrubs a reply with RCODE NOERROR or NXDOMAIN that arrived in `octets` octets. Names inside
@@ -68,6 +71,11 @@ pub(super) fn scrub(
                 let least = least.map_or(denial.ttl, |least| least.min(denial.ttl));
                 scrubbed.authority = denial.records;
                 scrubbed.lifetime = lifetime(Some(least), Lifetime::Negative);
+            } else if links == 0
+                && !reply.answers.is_empty()
+                && scrubbed.rcode == ResponseCode::NoError
+            {
+                return Err(Unusable::Foreign);
             }
         }
     }
