@@ -8,6 +8,7 @@ mod fuzz;
 mod image;
 mod node;
 mod rules;
+mod speed;
 mod step;
 mod test;
 
