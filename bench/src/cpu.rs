@@ -78,9 +78,7 @@ pub(crate) fn memory(root: u32, peak: bool) -> Result<f64> {
         };
         let value = text.lines().find_map(|line| line.strip_prefix(field));
         let number = value.and_then(|value| value.split_ascii_whitespace().next());
-        kib += number
-            .and_then(|number| number.parse().ok())
-            .unwrap_or(0.0);
+        kib += number.and_then(|number| number.parse().ok()).unwrap_or(0.0);
     }
     Ok(kib / 1024.0)
 }

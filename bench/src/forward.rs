@@ -60,8 +60,14 @@ pub(crate) fn hits(options: &Options, results: &mut Results) -> Result<()> {
             column("cpu10k", "CPU at 10k", 1),
         ],
         &[
-            Ratio { measure: "cpu", to: "CoreDNS forward" },
-            Ratio { measure: "cpu", to: "unbound" },
+            Ratio {
+                measure: "cpu",
+                to: "CoreDNS forward",
+            },
+            Ratio {
+                measure: "cpu",
+                to: "unbound",
+            },
         ],
     );
     Ok(())
@@ -127,9 +133,18 @@ pub(crate) fn misses(options: &Options, results: &mut Results) -> Result<()> {
             column("lost", "lost", 0),
         ],
         &[
-            Ratio { measure: "cpu", to: "CoreDNS forward" },
-            Ratio { measure: "cpu", to: "unbound" },
-            Ratio { measure: "added", to: "CoreDNS forward" },
+            Ratio {
+                measure: "cpu",
+                to: "CoreDNS forward",
+            },
+            Ratio {
+                measure: "cpu",
+                to: "unbound",
+            },
+            Ratio {
+                measure: "added",
+                to: "CoreDNS forward",
+            },
         ],
     );
     Ok(())

@@ -50,7 +50,11 @@ impl Report {
     /// Microseconds that this part of the answers took at most.
     pub(crate) fn percentile(&self, part: f64) -> f64 {
         // Truncation is what a rank is.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rank"
+        )]
         let rank = (self.latencies.len() as f64 * part) as usize;
         let rank = rank.min(self.latencies.len().saturating_sub(1));
         self.latencies.get(rank).copied().unwrap_or(f64::NAN)
@@ -78,6 +82,9 @@ impl Report {
     }
 }
 
+/// Sees every answer.
+type Watcher<'a> = &'a mut dyn FnMut(&[u8]);
+
 /// One client socket with its queries.
 pub(crate) struct Client<'a> {
     socket: UdpSocket,
@@ -89,7 +96,7 @@ pub(crate) struct Client<'a> {
     batch: Batch,
     messages: Vec<Vec<u8>>,
     keep_latencies: bool,
-    on_answer: Option<&'a mut dyn FnMut(&[u8])>,
+    on_answer: Option<Watcher<'a>>,
 }
 
 impl<'a> Client<'a> {
@@ -114,7 +121,7 @@ impl<'a> Client<'a> {
     }
 
     /// Shows each answer to `on_answer` as well.
-    pub(crate) fn on_answer(mut self, on_answer: &'a mut dyn FnMut(&[u8])) -> Self {
+    pub(crate) fn on_answer(mut self, on_answer: Watcher<'a>) -> Self {
         self.on_answer = Some(on_answer);
         self
     }
@@ -138,7 +145,11 @@ impl<'a> Client<'a> {
                 Shape::Window(window) => window.saturating_sub(self.waiting),
                 Shape::Rate(rate) => {
                     let target = now.duration_since(began).as_secs_f64() * f64::from(rate);
-                    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        clippy::cast_sign_loss,
+                        reason = "a count"
+                    )]
                     let target = target as usize + 1;
                     target.saturating_sub(sent_in_all)
                 }
@@ -158,8 +169,8 @@ impl<'a> Client<'a> {
                 let patience = match shape {
                     Shape::Window(_) => Duration::from_millis(1),
                     Shape::Rate(rate) => {
-                        let next = began
-                            + Duration::from_secs_f64(sent_in_all as f64 / f64::from(rate));
+                        let next =
+                            began + Duration::from_secs_f64(sent_in_all as f64 / f64::from(rate));
                         next.saturating_duration_since(Instant::now())
                     }
                 };

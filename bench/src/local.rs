@@ -63,9 +63,18 @@ pub(crate) fn mixed(options: &Options, results: &mut Results) -> Result<()> {
             column("p99", "p99 µs", 0),
         ],
         &[
-            Ratio { measure: "cpu", to: "CoreDNS hosts" },
-            Ratio { measure: "cpu", to: "NSD" },
-            Ratio { measure: "cpu", to: "UDP echo" },
+            Ratio {
+                measure: "cpu",
+                to: "CoreDNS hosts",
+            },
+            Ratio {
+                measure: "cpu",
+                to: "NSD",
+            },
+            Ratio {
+                measure: "cpu",
+                to: "UDP echo",
+            },
         ],
     );
     let ratio = |measure, to| {

@@ -37,7 +37,10 @@ type Start = fn(&Place) -> Result<Server>;
 /// 1000, 100,000 and a million names.
 pub(crate) fn run(options: &Options, results: &mut Results) -> Result<()> {
     let sizes: &[(usize, &str)] = if options.quick {
-        &[(1000, "reload of 1000 names"), (100_000, "reload of 100,000 names")]
+        &[
+            (1000, "reload of 1000 names"),
+            (100_000, "reload of 100,000 names"),
+        ]
     } else {
         &[
             (1000, "reload of 1000 names"),
@@ -53,7 +56,11 @@ pub(crate) fn run(options: &Options, results: &mut Results) -> Result<()> {
     for (names, section) in sizes {
         let step = Step::announced(*section);
         let mut shown = Vec::new();
-        let rounds = if *names > 100_000 { 3 } else { options.rounds().min(3) };
+        let rounds = if *names > 100_000 {
+            3
+        } else {
+            options.rounds().min(3)
+        };
         for round in 0..rounds {
             for (start, told) in &servers {
                 let place = Place::new(&options.agent)?;
@@ -117,7 +124,11 @@ fn once(
     let mut mixed = Vec::with_capacity(queries.len());
     let marker = crate::content::query(&format!("host{:07}.{ZONE}", 0), 1);
     for (index, query) in queries.into_iter().enumerate() {
-        mixed.push(if index % 50 == 0 { marker.clone() } else { query });
+        mixed.push(if index % 50 == 0 {
+            marker.clone()
+        } else {
+            query
+        });
     }
     let began = Instant::now();
     let mut swapped = None;
@@ -141,9 +152,19 @@ fn once(
     let used = server.cpu()? - before;
     results.add(section, server.name, "after", after);
     results.add(section, server.name, "lost", report.lost as f64);
-    results.add(section, server.name, "p99", report.percentile(0.99) / 1000.0);
+    results.add(
+        section,
+        server.name,
+        "p99",
+        report.percentile(0.99) / 1000.0,
+    );
     results.add(section, server.name, "max", report.percentile(1.0) / 1000.0);
-    results.add(section, server.name, "peak", cpu::memory(server.pid(), true)?);
+    results.add(
+        section,
+        server.name,
+        "peak",
+        cpu::memory(server.pid(), true)?,
+    );
     results.add(section, server.name, "cpu", used.total());
     Ok(())
 }

@@ -77,7 +77,10 @@ impl Results {
             }
             for ratio in ratios {
                 let other = self.median(section, ratio.to, ratio.measure);
-                row.push(shown(self.median(section, server, ratio.measure) / other, 2));
+                row.push(shown(
+                    self.median(section, server, ratio.measure) / other,
+                    2,
+                ));
             }
             table.add_row(row);
         }

@@ -94,7 +94,10 @@ impl Server {
 
     /// Sends a signal to the first process.
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
-        Ok(kill(Pid::from_raw(i32::try_from(self.child.id())?), signal)?)
+        Ok(kill(
+            Pid::from_raw(i32::try_from(self.child.id())?),
+            signal,
+        )?)
     }
 }
 

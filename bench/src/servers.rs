@@ -113,15 +113,18 @@ impl Place {
 
     /// Our agent over a hosts file of a zone.
     pub(crate) fn agent(&self, zone: &str, upstream: Option<SocketAddr>) -> Result<Server> {
-        self.agent_over(zone, upstream, if zone == WILD { "wild.hosts" } else { "mix/hosts" })
+        self.agent_over(
+            zone,
+            upstream,
+            if zone == WILD {
+                "wild.hosts"
+            } else {
+                "mix/hosts"
+            },
+        )
     }
 
-    fn agent_over(
-        &self,
-        zone: &str,
-        upstream: Option<SocketAddr>,
-        hosts: &str,
-    ) -> Result<Server> {
+    fn agent_over(&self, zone: &str, upstream: Option<SocketAddr>, hosts: &str) -> Result<Server> {
         let (address, http) = (free()?, free()?);
         let mut config = format!(
             "apiVersion: agent.tsunaro.io/v1alpha1\nkind: GatewayConfig\nhosts: {hosts}\ndns:\n  zone: {zone}\n"
@@ -149,8 +152,7 @@ impl Place {
         command.args(["--http-listen", &http.to_string()]);
         command.arg("--tailscaled-socket");
         command.arg(self.path().join("no-tailscaled"));
-        let mut server =
-            Server::spawn("tsunaro", address, SERVER_CORE, self.path(), &mut command)?;
+        let mut server = Server::spawn("tsunaro", address, SERVER_CORE, self.path(), &mut command)?;
         server.until_it_answers(&format!("host{:07}.{zone}", 0))?;
         Ok(server)
     }
@@ -177,12 +179,7 @@ impl Place {
         self.coredns("CoreDNS forward", &[(EXTRA, block)], EXTRA)
     }
 
-    fn coredns(
-        &self,
-        name: &'static str,
-        blocks: &[(&str, String)],
-        zone: &str,
-    ) -> Result<Server> {
+    fn coredns(&self, name: &'static str, blocks: &[(&str, String)], zone: &str) -> Result<Server> {
         let address = free()?;
         let mut text = String::new();
         for (zone, block) in blocks {
@@ -202,7 +199,11 @@ impl Place {
 
     /// NSD over both local zones.
     pub(crate) fn nsd(&self) -> Result<Server> {
-        self.nsd_over("NSD", SERVER_CORE, &[(ZONE, "mix.zone"), (WILD, "wild.zone")])
+        self.nsd_over(
+            "NSD",
+            SERVER_CORE,
+            &[(ZONE, "mix.zone"), (WILD, "wild.zone")],
+        )
     }
 
     /// The upstream: NSD beside the load generator.
@@ -210,12 +211,7 @@ impl Place {
         self.nsd_over("upstream", LOAD_CORE, &[(EXTRA, "extra.zone")])
     }
 
-    fn nsd_over(
-        &self,
-        name: &'static str,
-        core: usize,
-        zones: &[(&str, &str)],
-    ) -> Result<Server> {
+    fn nsd_over(&self, name: &'static str, core: usize, zones: &[(&str, &str)]) -> Result<Server> {
         let address = free()?;
         let dir = self.path().join(format!("nsd-{}", address.port()));
         std::fs::create_dir_all(&dir)?;
@@ -305,8 +301,7 @@ impl Place {
         let config = self.write(&format!("unbound-{}.conf", listen.port()), &text)?;
         let mut command = Command::new("/usr/sbin/unbound");
         command.args(["-d", "-c"]).arg(config);
-        let mut server =
-            Server::spawn("unbound", listen, SERVER_CORE, self.path(), &mut command)?;
+        let mut server = Server::spawn("unbound", listen, SERVER_CORE, self.path(), &mut command)?;
         let zone = if upstream.is_some() { EXTRA } else { ZONE };
         server.until_it_answers(&format!("host{:07}.{zone}", 0))?;
         Ok(server)
@@ -333,8 +328,7 @@ impl Place {
             "--addn-hosts={}",
             self.path().join("mix/hosts").display()
         ));
-        let mut server =
-            Server::spawn("dnsmasq", listen, SERVER_CORE, self.path(), &mut command)?;
+        let mut server = Server::spawn("dnsmasq", listen, SERVER_CORE, self.path(), &mut command)?;
         server.until_it_answers(&format!("host{:07}.{ZONE}", 0))?;
         Ok(server)
     }

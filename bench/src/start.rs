@@ -42,7 +42,12 @@ pub(crate) fn run(options: &Options, results: &mut Results) -> Result<()> {
                 results.add(section, server.name, "size", stripped(&place, program)?);
             }
             results.add(section, server.name, "first", took.as_secs_f64() * 1000.0);
-            results.add(section, server.name, "rss", cpu::memory(server.pid(), false)?);
+            results.add(
+                section,
+                server.name,
+                "rss",
+                cpu::memory(server.pid(), false)?,
+            );
         }
     }
     step.done();
@@ -56,9 +61,18 @@ pub(crate) fn run(options: &Options, results: &mut Results) -> Result<()> {
             column("size", "stripped MB", 1),
         ],
         &[
-            Ratio { measure: "first", to: "CoreDNS hosts" },
-            Ratio { measure: "rss", to: "CoreDNS hosts" },
-            Ratio { measure: "size", to: "CoreDNS hosts" },
+            Ratio {
+                measure: "first",
+                to: "CoreDNS hosts",
+            },
+            Ratio {
+                measure: "rss",
+                to: "CoreDNS hosts",
+            },
+            Ratio {
+                measure: "size",
+                to: "CoreDNS hosts",
+            },
         ],
     );
     Ok(())

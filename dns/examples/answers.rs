@@ -91,7 +91,12 @@ fn zone() -> Option<Arc<Snapshot>> {
         {name: alias, target: host0001}]}}";
     let config = config::parse(CONFIG).config?;
     let text: String = (0..1000)
-        .map(|number| format!("192.0.2.{} host{number:04}.bench.example\n", number % 250 + 1))
+        .map(|number| {
+            format!(
+                "192.0.2.{} host{number:04}.bench.example\n",
+                number % 250 + 1
+            )
+        })
         .collect();
     let hosts = Hosts::parse(text.as_bytes()).ok()?;
     let (zone, _) = Snapshot::build(&config.dns, HostsInput::Read(&hosts), 1, 1);

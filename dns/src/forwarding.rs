@@ -7,7 +7,9 @@ use std::future::Future;
 
 use tsunaro_model::name::DnsName;
 
-pub use crate::forward::{CachedWire, ClientTransport, ExtendedError, Failure, Forwarded, Question};
+pub use crate::forward::{
+    CachedWire, ClientTransport, ExtendedError, Failure, Forwarded, Question,
+};
 use crate::forward::{Forwarder, Transport};
 
 /// Asks the upstreams of extra zones. Dropping a future of it must be harmless.

@@ -99,11 +99,9 @@ impl DnsMetrics {
             let of = |shard: &Shard| shard.of(zone, rcode).map_or(0, load);
             shards.iter().map(|shard| of(shard)).sum::<u64>() + of(&self.shared)
         };
-        let replies = ZoneKind::ALL.iter().flat_map(|zone| {
-            Rcode::ALL
-                .iter()
-                .map(move |rcode| (*zone, *rcode))
-        });
+        let replies = ZoneKind::ALL
+            .iter()
+            .flat_map(|zone| Rcode::ALL.iter().map(move |rcode| (*zone, *rcode)));
         MetricsSnapshot {
             udp_queries: sum(|shard| &shard.udp_queries),
             tcp_queries: sum(|shard| &shard.tcp_queries),

@@ -189,7 +189,12 @@ fn start_udp<R: Resolve>(
         let sockets = std::mem::take(&mut pair.udp).into_iter().map(Arc::new);
         workers.extend(sockets.map(|socket| (address, socket)));
     }
-    let stopper = Stopper::new(workers.iter().map(|(_, socket)| Arc::clone(socket)).collect());
+    let stopper = Stopper::new(
+        workers
+            .iter()
+            .map(|(_, socket)| Arc::clone(socket))
+            .collect(),
+    );
     for (index, (address, socket)) in workers.into_iter().enumerate() {
         let failed = move |source| ServeError::Socket {
             address,

@@ -105,15 +105,17 @@ fn zone() -> impl Strategy<Value = Zone> {
         prop::bool::weighted(0.1),
         (1u32..3600, 1u32..3600),
     )
-        .prop_map(|(apex, statics, hosts, many, wildcard, unread, ttls)| Zone {
-            apex,
-            static_records: statics.into_iter().collect(),
-            hosts,
-            many,
-            wildcard,
-            unread,
-            ttls,
-        })
+        .prop_map(
+            |(apex, statics, hosts, many, wildcard, unread, ttls)| Zone {
+                apex,
+                static_records: statics.into_iter().collect(),
+                hosts,
+                many,
+                wildcard,
+                unread,
+                ttls,
+            },
+        )
 }
 
 impl Zone {
@@ -204,16 +206,30 @@ fn ask(random: &mut SmallRng) -> Ask {
         0..5 => vec![],
         5 | 6 => vec![0, 10, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8],
         7 => vec![0, 11, 0, 0],
-        _ => (0..random.random_range(0..9)).map(|_| random.random()).collect(),
+        _ => (0..random.random_range(0..9))
+            .map(|_| random.random())
+            .collect(),
     };
-    let size = if random.random() { 1232 } else { random.random() };
-    let version = if random.random_ratio(1, 20) { random.random() } else { 0 };
+    let size = if random.random() {
+        1232
+    } else {
+        random.random()
+    };
+    let version = if random.random_ratio(1, 20) {
+        random.random()
+    } else {
+        0
+    };
     let opt = (size, version, random.random(), options);
     Ask {
         labels: labels.join("."),
         place: random.random_range(0..5),
         qtype,
-        qclass: if random.random_ratio(1, 30) { random.random() } else { 1 },
+        qclass: if random.random_ratio(1, 30) {
+            random.random()
+        } else {
+            1
+        },
         bits: match random.random_range(0..7) {
             0..4 => 0x0100,
             4 | 5 => random.random::<u16>() & 0x07ff,
@@ -225,7 +241,11 @@ fn ask(random: &mut SmallRng) -> Ask {
         change: random
             .random_ratio(1, 10)
             .then(|| (random.random_range(0..1000), random.random())),
-        trailing: if random.random_ratio(1, 8) { random.random() } else { 0 },
+        trailing: if random.random_ratio(1, 8) {
+            random.random()
+        } else {
+            0
+        },
         rotation: random.random_range(0..200),
     }
 }

@@ -67,9 +67,7 @@ impl Reply {
 
     /// The wire format, for a question of this length.
     pub(super) fn wire(&self, question: &[u8]) -> Option<&Wire> {
-        self.wire
-            .get_or_init(|| Wire::of(self, question))
-            .as_ref()
+        self.wire.get_or_init(|| Wire::of(self, question)).as_ref()
     }
 
     /// The wire format, if it was made before.

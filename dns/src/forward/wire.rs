@@ -115,9 +115,7 @@ impl CachedWire {
             .copy_from_slice(&wire.octets);
         if self.age >= Duration::from_secs(1) {
             for at in &wire.ttls {
-                let field = out
-                    .get_mut(usize::from(*at)..)?
-                    .first_chunk_mut::<4>()?;
+                let field = out.get_mut(usize::from(*at)..)?.first_chunk_mut::<4>()?;
                 let left = ttl::remaining(u32::from_be_bytes(*field), self.age);
                 *field = left.to_be_bytes();
             }

@@ -122,12 +122,7 @@ impl<R: Resolve> Handler<R> {
     }
 
     /// Turns a panic into SERVFAIL (rule 78).
-    fn contain(
-        &self,
-        message: &[u8],
-        shard: &Shard,
-        decide: impl FnOnce() -> Outcome,
-    ) -> Outcome {
+    fn contain(&self, message: &[u8], shard: &Shard, decide: impl FnOnce() -> Outcome) -> Outcome {
         match catch_unwind(AssertUnwindSafe(decide)) {
             Ok(outcome) => outcome,
             Err(_panic) => {

@@ -137,19 +137,15 @@ impl<P: Peer> Queries<P> {
         let mut slices = buffers
             .each_mut()
             .map(|buffer| [IoSliceMut::new(buffer.as_mut_slice())]);
-        let messages = recvmmsg(
-            socket.as_raw_fd(),
-            headers,
-            slices.iter_mut(),
-            flags,
-            None,
-        )?;
+        let messages = recvmmsg(socket.as_raw_fd(), headers, slices.iter_mut(), flags, None)?;
         for message in messages {
             let Some(peer) = message.address else {
                 continue;
             };
             let local = message.cmsgs().map_or(Local::Bound, |mut controls| {
-                controls.find_map(local).unwrap_or(Local::Bound)
+                controls
+                    .find_map(|control| local(&control))
+                    .unwrap_or(Local::Bound)
             });
             received.push((message.bytes, Origin { peer, local }));
         }
@@ -161,9 +157,7 @@ impl<P: Peer> Queries<P> {
         self.buffers
             .iter()
             .zip(&self.received)
-            .map(|(buffer, (length, origin))| {
-                (buffer.get(..*length).unwrap_or_default(), *origin)
-            })
+            .map(|(buffer, (length, origin))| (buffer.get(..*length).unwrap_or_default(), *origin))
     }
 }
 
@@ -272,12 +266,12 @@ fn control_buffer() -> Vec<u8> {
     nix::cmsg_space!(in6_pktinfo)
 }
 
-fn local(control: ControlMessageOwned) -> Option<Local> {
+fn local(control: &ControlMessageOwned) -> Option<Local> {
     match control {
         // The interface is left to routing: paths may be asymmetric.
         ControlMessageOwned::Ipv4PacketInfo(info) => Some(Local::V4(in_pktinfo {
             ipi_ifindex: 0,
-            ..info
+            ..*info
         })),
         ControlMessageOwned::Ipv6PacketInfo(info) => {
             let address = Ipv6Addr::from(info.ipi6_addr.s6_addr);
@@ -288,7 +282,7 @@ fn local(control: ControlMessageOwned) -> Option<Local> {
             };
             Some(Local::V6(in6_pktinfo {
                 ipi6_ifindex,
-                ..info
+                ..*info
             }))
         }
         _ => None,

@@ -117,7 +117,9 @@ impl Trouble {
     /// One more failure: how many there were, if it is time to say so.
     fn goes_on(&mut self, now: Instant) -> Option<u64> {
         self.failures += 1;
-        let due = self.said.is_none_or(|said| now.duration_since(said) >= SAY_AGAIN);
+        let due = self
+            .said
+            .is_none_or(|said| now.duration_since(said) >= SAY_AGAIN);
         due.then(|| {
             self.said = Some(now);
             self.failures

@@ -49,7 +49,13 @@ async fn the_end_of_any_loop_is_an_error_and_stops_the_others() {
     );
 
     let serving = stop.child_token();
-    let outcome = supervise(two_loops(async { Ok(()) }, &serving), &stop, &serving, no_threads()).await;
+    let outcome = supervise(
+        two_loops(async { Ok(()) }, &serving),
+        &stop,
+        &serving,
+        no_threads(),
+    )
+    .await;
     assert!(matches!(outcome, Err(ServeError::Ended)));
 
     let serving = stop.child_token();
@@ -76,7 +82,11 @@ async fn a_stop_that_was_asked_for_is_no_error() {
     };
     let loops = two_loops(ends_too, &serving);
     stop.cancel();
-    assert!(supervise(loops, &stop, &serving, no_threads()).await.is_ok());
+    assert!(
+        supervise(loops, &stop, &serving, no_threads())
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test(start_paused = true)]

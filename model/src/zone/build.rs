@@ -80,7 +80,10 @@ impl Snapshot {
         };
         let mut tables = Tables {
             names: TableBuilder::with_capacity(expected + static_records.len()),
-            overrides: extra_zones.iter().map(|_| TableBuilder::default()).collect(),
+            overrides: extra_zones
+                .iter()
+                .map(|_| TableBuilder::default())
+                .collect(),
         };
         for record in static_records {
             snapshot.add_static(record, &mut tables);
@@ -118,13 +121,7 @@ impl Snapshot {
         }
     }
 
-    fn add_dynamic(
-        &self,
-        name: &[u8],
-        address: IpAddr,
-        tables: &mut Tables,
-        census: &mut Census,
-    ) {
+    fn add_dynamic(&self, name: &[u8], address: IpAddr, tables: &mut Tables, census: &mut Census) {
         let added = match self.place(name) {
             None => {
                 census.foreign_entries += 1;

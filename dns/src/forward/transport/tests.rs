@@ -33,7 +33,10 @@ async fn rule_47_ports_are_new_until_there_are_64_to_choose_from_and_old_ones_go
     }
     assert!(again.len() > 15, "{} ports of {POOL}", again.len());
     assert!(sockets.take(address, Instant::now() + MAX_AGE).is_none());
-    assert!(lock(&sockets.pools).is_empty(), "nothing is left of old sockets");
+    assert!(
+        lock(&sockets.pools).is_empty(),
+        "nothing is left of old sockets"
+    );
 }
 
 #[tokio::test]

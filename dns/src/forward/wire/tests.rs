@@ -171,7 +171,10 @@ fn a_plain_answer_in_the_cache_is_the_fast_paths() {
         zones: vec![],
     });
     let mut out = [0; 1232];
-    assert_eq!(fast::answer(&snapshot, &forwarder, &octets, 0, &mut out), None);
+    assert_eq!(
+        fast::answer(&snapshot, &forwarder, &octets, 0, &mut out),
+        None
+    );
     let question = question_of(&octets, &snapshot);
     let mut upstream = reply_to(&question, 1, ResponseCode::NoError);
     upstream.answers = vec![
