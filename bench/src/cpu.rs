@@ -6,16 +6,28 @@ use std::ops::Sub;
 
 use anyhow::{Context, Result};
 
-/// Seconds.
+/// CPU time in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cpu {
-    pub(crate) user: f64,
-    pub(crate) system: f64,
+    /// Exact, by the scheduler.
+    exact: f64,
+    /// In whole ticks: good for the share of each, not for their sum.
+    user_ticks: f64,
+    system_ticks: f64,
 }
 
 impl Cpu {
     pub(crate) fn total(self) -> f64 {
-        self.user + self.system
+        self.exact
+    }
+
+    pub(crate) fn user(self) -> f64 {
+        let ticks = self.user_ticks + self.system_ticks;
+        if ticks > 0.0 {
+            self.exact * self.user_ticks / ticks
+        } else {
+            0.0
+        }
     }
 }
 
@@ -24,8 +36,9 @@ impl Sub for Cpu {
 
     fn sub(self, earlier: Self) -> Self {
         Self {
-            user: self.user - earlier.user,
-            system: self.system - earlier.system,
+            exact: self.exact - earlier.exact,
+            user_ticks: self.user_ticks - earlier.user_ticks,
+            system_ticks: self.system_ticks - earlier.system_ticks,
         }
     }
 }
@@ -45,14 +58,9 @@ pub(crate) fn used(root: u32) -> Result<Cpu> {
         };
         // utime and stime, counted from the field after the name.
         let (user, system) = (ticks(11) / TICKS, ticks(12) / TICKS);
-        let exact = on_cpu(pid).unwrap_or(user + system);
-        let share = if user + system > 0.0 {
-            user / (user + system)
-        } else {
-            0.5
-        };
-        all.user += exact * share;
-        all.system += exact * (1.0 - share);
+        all.exact += on_cpu(pid).unwrap_or(user + system);
+        all.user_ticks += user;
+        all.system_ticks += system;
     }
     Ok(all)
 }

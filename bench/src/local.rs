@@ -145,7 +145,7 @@ pub(crate) fn kinds(options: &Options, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// One measurement: the report, and CPU seconds a million answers by user and system.
+/// One measurement: the report, and CPU seconds a million answers, user and system.
 pub(crate) fn once(
     server: &Server,
     queries: &[Vec<u8>],
@@ -156,7 +156,8 @@ pub(crate) fn once(
     let report = load::run(server.address, queries, shape, options.length())?;
     let used = server.cpu()? - before;
     let millions = report.answered as f64 / 1e6;
-    Ok((report, [used.user / millions, used.system / millions]))
+    let system = used.total() - used.user();
+    Ok((report, [used.user() / millions, system / millions]))
 }
 
 pub(crate) fn column(measure: &'static str, title: &'static str, decimals: usize) -> Column {

@@ -217,7 +217,7 @@ impl Place {
         std::fs::create_dir_all(&dir)?;
         let mut text = format!(
             "server:\n  ip-address: {}@{}\n  server-count: 1\n  username: \"\"\n  chroot: \"\"\n  \
-             zonesdir: \"{zones}\"\n  database: \"\"\n  pidfile: \"{dir}/nsd.pid\"\n  \
+             rrl-ratelimit: 0\n  rrl-whitelist-ratelimit: 0\n  zonesdir: \"{zones}\"\n  database: \"\"\n  pidfile: \"{dir}/nsd.pid\"\n  \
              xfrdfile: \"{dir}/xfrd.state\"\n  xfrdir: \"{dir}\"\n  zonelistfile: \"{dir}/zone.list\"\n\
              remote-control:\n  control-enable: no\n",
             address.ip(),
