@@ -13,12 +13,12 @@ use crate::step;
 
 /// Instructions per answer: what the octets of one query cost until the reply is written.
 const BUDGETS: [(&str, u64); 6] = [
-    ("hit", 1000),
-    ("missing", 1000),
-    ("nodata", 1000),
-    ("wildcard", 1000),
-    ("refused", 1000),
-    ("alias", 5000),
+    ("hit", 1220),
+    ("missing", 1400),
+    ("nodata", 1280),
+    ("wildcard", 1180),
+    ("refused", 820),
+    ("alias", 6800),
 ];
 
 /// Answers that are counted, on top of as many that pay for the start.
