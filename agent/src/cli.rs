@@ -191,6 +191,21 @@ mod tests {
     }
 
     #[test]
+    fn the_systemd_unit_starts_it_with_flags_that_exist() {
+        let unit = include_str!("../../deploy/systemd/tsunaro-agent.service");
+        let command = unit
+            .lines()
+            .find_map(|line| line.strip_prefix("ExecStart="))
+            .unwrap();
+        let Command::Run(run) = Cli::parse_from(command.split(' ')).command else {
+            panic!("{command}");
+        };
+        assert_eq!(run.files.config, PathBuf::from("/etc/tsunaro/gateway.yaml"));
+        assert!(unit.contains("TimeoutStopSec=15s"), "lame duck and 10 s");
+        assert_eq!(run.lame_duck, Duration::from_secs(5));
+    }
+
+    #[test]
     fn times_need_a_number_and_a_unit() {
         for (text, expected) in [
             ("5s", Some(Duration::from_secs(5))),

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use hickory_proto::rr::RecordType;
 use tsunaro_model::name::DnsName;
-use tsunaro_model::zone::{End, Records, Resolution, Snapshot, Source, ZoneRef};
+
+use tsunaro_model::zone::{End, Records, Resolution, Snapshot, Source, ZoneRef, rtype};
 
 /// What answers a question: the steps in order, then the outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +43,10 @@ pub enum Outcome {
     /// The name exists without this type: NODATA.
     NoData(Source),
     /// There is no such name: NXDOMAIN.
-    NoSuchName,
+    NoSuchName {
+        /// The name above it that exists and so keeps the wildcard away (RFC 4592 §2.2.1).
+        blocked_by: Option<DnsName>,
+    },
     /// These upstreams decide.
     Forward {
         /// Apex of the extra zone.
@@ -57,7 +61,10 @@ pub enum Outcome {
     /// Aliases without an end: SERVFAIL.
     AliasLoop,
     /// In none of our zones: REFUSED.
-    Refused,
+    Refused {
+        /// The name that was perhaps meant: the same below the apex.
+        meant: Option<DnsName>,
+    },
 }
 
 /// Explains what answers a question of class IN.
@@ -76,7 +83,7 @@ pub fn explain(snapshot: &Snapshot, name: &DnsName, qtype: u16) -> Explanation {
             .zip(&chain)
             .map(|(owner, target)| (owner.clone(), (*target).clone()))
             .collect(),
-        outcome: outcome(snapshot, end),
+        outcome: outcome(snapshot, chain.last().copied().unwrap_or(name), end),
     }
 }
 
@@ -97,13 +104,17 @@ pub fn type_name(qtype: u16) -> String {
     }
 }
 
-fn outcome(snapshot: &Snapshot, end: End<'_>) -> Outcome {
+fn outcome(snapshot: &Snapshot, last: &DnsName, end: End<'_>) -> Outcome {
     match end {
-        End::NotOurs => Outcome::Refused,
+        End::NotOurs => Outcome::Refused {
+            meant: meant(snapshot, last),
+        },
         End::HostsUnread => Outcome::HostsUnread,
         End::Records(records, source) => Outcome::Records(source, lines(snapshot, &records)),
         End::NoData(_, source) => Outcome::NoData(source),
-        End::NoSuchName => Outcome::NoSuchName,
+        End::NoSuchName => Outcome::NoSuchName {
+            blocked_by: wildcard_blocker(snapshot, last),
+        },
         End::Forward(index) => Outcome::Forward {
             zone: snapshot.apex_of(ZoneRef::Extra(index)).clone(),
             upstreams: snapshot
@@ -115,6 +126,33 @@ fn outcome(snapshot: &Snapshot, end: End<'_>) -> Outcome {
         End::Outside => Outcome::Outside,
         End::AliasLoop => Outcome::AliasLoop,
     }
+}
+
+/// Names are never completed here, as a search list would; people write short ones all the same.
+fn meant(snapshot: &Snapshot, name: &DnsName) -> Option<DnsName> {
+    let below = name.below(snapshot.apex()).ok()?;
+    let stands = match snapshot.resolve(&below, rtype::A).end {
+        End::Records(_, source) | End::NoData(_, source) => source != Source::Wildcard,
+        End::Forward(_) | End::Outside => true,
+        End::NoSuchName | End::NotOurs | End::HostsUnread | End::AliasLoop => false,
+    };
+    (stands && !name.is_root()).then_some(below)
+}
+
+fn wildcard_blocker(snapshot: &Snapshot, name: &DnsName) -> Option<DnsName> {
+    let star = DnsName::from_labels([b"*".as_slice()]).ok()?;
+    let star = star.below(snapshot.apex()).ok()?;
+    let has_wildcard = matches!(
+        snapshot.resolve(&star, rtype::A).end,
+        End::Records(_, Source::Wildcard)
+    );
+    if !has_wildcard {
+        return None;
+    }
+    name.suffixes()
+        .skip(1)
+        .filter_map(|suffix| DnsName::from_wire(suffix).ok())
+        .find(|above| !matches!(snapshot.resolve(above, rtype::A).end, End::NoSuchName))
 }
 
 fn lines(snapshot: &Snapshot, records: &Records<'_>) -> Vec<String> {
@@ -188,8 +226,14 @@ fn write_outcome(
             writeln!(f, "  it has no {qtype} record")?;
             write!(f, "=> NOERROR without records (NODATA)")
         }
-        Outcome::NoSuchName => {
-            writeln!(f, "  {name} does not exist, and no wildcard covers it")?;
+        Outcome::NoSuchName { blocked_by } => {
+            match blocked_by {
+                None => writeln!(f, "  {name} does not exist, and no wildcard covers it")?,
+                Some(above) => writeln!(
+                    f,
+                    "  {name} does not exist; the wildcard does not reach below {above}, which does (RFC 4592)"
+                )?,
+            }
             write!(f, "=> NXDOMAIN")
         }
         Outcome::Forward { zone, upstreams } => {
@@ -222,7 +266,15 @@ fn write_outcome(
             )?;
             write!(f, "=> SERVFAIL")
         }
-        Outcome::Refused => write!(f, "=> REFUSED (extended error 20, Not Authoritative)"),
+        Outcome::Refused { meant } => {
+            if let Some(meant) = meant {
+                writeln!(
+                    f,
+                    "  names are not completed: write {meant} if you mean that"
+                )?;
+            }
+            write!(f, "=> REFUSED (extended error 20, Not Authoritative)")
+        }
     }
 }
 

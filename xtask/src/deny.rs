@@ -32,6 +32,13 @@ pub(crate) fn run() -> Result<()> {
     // step of their own so that a new advisory cannot break an unrelated change.
     step::run(
         "cargo deny",
-        Command::new(&binary).args(["--workspace", "check", "bans", "licenses", "sources"]),
+        Command::new(&binary).args([
+            "--workspace",
+            "check",
+            "--hide-inclusion-graph",
+            "bans",
+            "licenses",
+            "sources",
+        ]),
     )
 }

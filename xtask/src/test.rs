@@ -24,6 +24,8 @@ pub(crate) enum Part {
     /// A real Kubernetes node in namespaces. Only when named: on a busy machine it takes
     /// more minutes than all the others.
     Kubernetes,
+    /// The controller's Headscale client on a real Headscale.
+    Controller,
 }
 
 pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
@@ -54,7 +56,7 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             ensure_kubernetes()?;
         }
     }
-    if part != Some(Part::Unit) {
+    if !matches!(part, Some(Part::Unit | Part::Controller)) {
         step::run(
             "build the agent",
             cargo("build").args(["-p", "tsunaro-agent"]),
@@ -69,6 +71,11 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             Part::Kubernetes,
             &["--test", "kubernetes"],
             "the real Kubernetes node",
+        ),
+        (
+            Part::Controller,
+            &["--test", "headscale"],
+            "the Headscale client on a real Headscale",
         ),
     ] {
         let named = part == Some(each);

@@ -180,6 +180,24 @@ fn every_way_a_question_can_end_is_told_in_words() {
 => REFUSED (extended error 20, Not Authoritative)",
         ),
         (
+            &wild,
+            "x.web.example.internal",
+            rtype::A,
+            "x.web.example.internal. A
+  lies in the authoritative zone example.internal.
+  x.web.example.internal. does not exist; the wildcard does not reach below web.example.internal., which does (RFC 4592)
+=> NXDOMAIN",
+        ),
+        (
+            &wild,
+            "a.web",
+            rtype::A,
+            "a.web. A
+  lies in none of our zones
+  names are not completed: write a.web.example.internal. if you mean that
+=> REFUSED (extended error 20, Not Authoritative)",
+        ),
+        (
             &plain,
             "example.internal",
             rtype::SOA,
