@@ -107,12 +107,9 @@ pub(crate) fn misses(options: &Options, results: &mut Results) -> Result<()> {
             results.add(section, server.name, "lost", report.lost as f64);
             turn += 1;
             let queries = new_questions(turn);
-            let report = load::run(
-                server.address,
-                &queries,
-                Shape::Rate(MISS_RATE),
-                options.length(),
-            )?;
+            let shape = Shape::Rate(MISS_RATE);
+            let (report, [user, system]) = once(server, &queries, shape, options)?;
+            results.add(section, server.name, "cpu1k", user + system);
             let added = report.percentile(0.5) - at_upstream;
             results.add(section, server.name, "added", added);
             results.add(section, server.name, "p99", report.percentile(0.99));
@@ -128,6 +125,7 @@ pub(crate) fn misses(options: &Options, results: &mut Results) -> Result<()> {
             column("kqps", "kqps", 1),
             column("cpu", "CPU", 1),
             column("user", "of it user", 1),
+            column("cpu1k", "CPU at 1k", 0),
             column("added", "added p50 µs", 0),
             column("p99", "p99 µs", 0),
             column("lost", "lost", 0),
@@ -140,6 +138,10 @@ pub(crate) fn misses(options: &Options, results: &mut Results) -> Result<()> {
             Ratio {
                 measure: "cpu",
                 to: "unbound",
+            },
+            Ratio {
+                measure: "cpu1k",
+                to: "CoreDNS forward",
             },
             Ratio {
                 measure: "added",

@@ -26,6 +26,16 @@ pub(crate) struct Ratio {
     pub(crate) to: &'static str,
 }
 
+impl Ratio {
+    fn title(&self, columns: &[Column]) -> String {
+        let of = columns
+            .iter()
+            .find(|column| column.measure == self.measure)
+            .map_or("", |column| column.title);
+        format!("{of} × {}", self.to)
+    }
+}
+
 impl Results {
     pub(crate) fn new() -> Self {
         Self {
@@ -61,7 +71,7 @@ impl Results {
         let mut table = Table::new();
         table.load_style(ASCII_MARKDOWN);
         let titles = columns.iter().map(|column| column.title.to_owned());
-        let compared = ratios.iter().map(|ratio| format!("× {}", ratio.to));
+        let compared = ratios.iter().map(|ratio| ratio.title(columns));
         table.set_header(
             std::iter::once(section.to_owned())
                 .chain(titles)
