@@ -187,11 +187,13 @@ impl Reading {
             replies.collect(),
         )?;
         let dropped = [
-            ("malformed", dns.dropped_malformed),
-            ("overload", dns.dropped_overload),
+            ("malformed", Some(dns.dropped_malformed)),
+            ("overload", Some(dns.dropped_overload)),
+            ("kernel", dns.dropped_by_kernel),
         ];
         let dropped = dropped
             .into_iter()
+            .filter_map(|(reason, count)| Some((reason, count?)))
             .map(|(reason, count)| (vec![("reason", reason.to_owned())], count));
         out.counters("dns_dropped", "Messages without a reply", dropped.collect())?;
         out.counter(
@@ -243,6 +245,7 @@ impl Reading {
             ("network", counts.network_errors),
             ("upstream", counts.upstream_errors),
             ("overload", counts.overloaded),
+            ("no_socket", counts.no_socket),
         ];
         let failed = failed
             .into_iter()

@@ -22,10 +22,10 @@ pub fn hosts(octets: &[u8]) {
     assert!(hosts.findings.is_sorted_by_key(|finding| finding.position));
     assert!(!hosts.findings.iter().any(Finding::is_error));
     assert!(hosts.content_lines > 0 || hosts.entries.is_empty());
-    for HostEntry { name, address } in &hosts.entries {
-        assert_eq!(DnsName::parse_host(&name.to_string()).as_ref(), Ok(name));
+    for HostEntry { name, address } in hosts.entries.iter() {
+        assert_eq!(DnsName::parse_host(&name.to_string()), Ok(name));
         assert!(!address.is_unspecified() && !address.is_multicast());
-        assert_eq!(*address, address.to_canonical(), "mapped addresses are A");
+        assert_eq!(address, address.to_canonical(), "mapped addresses are A");
     }
     if let Some(Config { dns, .. }) = config::parse(CONFIG).config {
         let (zone, _) = Snapshot::build(&dns, HostsInput::Read(&hosts), 1, 1);
@@ -33,7 +33,7 @@ pub fn hosts(octets: &[u8]) {
             .entries
             .iter()
             .take(64)
-            .for_each(|entry| is_served(&zone, entry));
+            .for_each(|entry| is_served(&zone, &entry));
     } else {
         unreachable!("the config of this function is valid");
     }

@@ -1,12 +1,14 @@
 //! The project's own commands. `cargo xtask test` runs the tests.
 
 mod architecture;
+mod bench;
 mod crds;
 mod deny;
 mod fuzz;
 mod image;
 mod node;
 mod rules;
+mod speed;
 mod step;
 mod test;
 
@@ -38,6 +40,9 @@ enum Command {
         /// Run only tests whose name contains this.
         filter: Option<String>,
     },
+    /// Measure.
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Check the direction between crates and the size of files.
     Architecture,
     /// Write docs/dns-rules.md: which test holds which rule of the DNS contract.
@@ -77,6 +82,7 @@ fn main() -> ExitCode {
 fn run() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Test { part, filter } => test::run(part, filter.as_deref())?,
+        Command::Bench(bench) => bench::run(&bench)?,
         Command::Architecture => architecture::run()?,
         Command::Rules { check } => rules::run(check)?,
         Command::Fuzz(options) => fuzz::run(&options)?,

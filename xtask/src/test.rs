@@ -8,13 +8,15 @@ use tsunaro_integration::packages;
 use tsunaro_integration::peers::{Peers, ensure_kubernetes};
 
 use crate::step::{self, Counts};
-use crate::{architecture, crds, image, rules};
+use crate::{architecture, crds, image, rules, speed};
 
 /// A part of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
     /// Tables, properties, loopback sockets, and the kernel's own netlink (which needs root).
     Unit,
+    /// Instructions per answer against a budget.
+    Speed,
     /// The DNS cases on the wire of the real binary, compared with real CoreDNS and NSD.
     Dns,
     /// A real tailnet in network namespaces, and the clients of real life.
@@ -50,6 +52,10 @@ impl Part {
 pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     let mut counts = Counts::default();
     let all = part.is_none();
+    if part == Some(Part::Speed) {
+        packages::install()?;
+        return speed::run();
+    }
     if part != Some(Part::Unit) {
         packages::install()?;
     }
@@ -61,6 +67,9 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         command.args(["--workspace", "--exclude", "tsunaro-integration"]);
         let what = "unit tests, properties, loopback sockets";
         run_some(what, command.args(filter), filter, &mut counts)?;
+    }
+    if all {
+        speed::run()?;
     }
     if part != Some(Part::Unit) {
         Peers::ensure()?;

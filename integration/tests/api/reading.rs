@@ -163,7 +163,7 @@ fn aged(table: &str) -> Result<String> {
 fn each_aged(tables: &str) -> Result<String> {
     let tables: Vec<String> = tables
         .split("\n\n")
-        .map(|table| aged(table))
+        .map(aged)
         .collect::<Result<_>>()?;
     Ok(tables.join("\n"))
 }

@@ -89,17 +89,16 @@ fn pod_in(cluster: &Cluster, namespace: &str) -> Result<Value> {
     let objects = cluster.kubectl(&local)?;
     let mut objects = serde_json::Deserializer::from_str(&objects).into_iter::<Value>();
     let stateful_set = objects.nth(8).context("there are nine objects")??;
-    let template = &stateful_set["spec"]["template"];
-    ensure!(template.is_object(), "{stateful_set}");
+    let at = |pointer| stateful_set.pointer(pointer).context("a Pod's template");
     Ok(json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": "prod-1-gw-0",
             "namespace": namespace,
-            "labels": template["metadata"]["labels"],
+            "labels": at("/spec/template/metadata/labels")?,
         },
-        "spec": template["spec"],
+        "spec": at("/spec/template/spec")?,
     }))
 }
 
