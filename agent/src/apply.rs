@@ -2,7 +2,7 @@
 
 use tokio::sync::mpsc;
 use tsunaro_localapi::{Error, LocalApi};
-use tsunaro_model::plan::Action;
+use tsunaro_model::plan::{Action, Refusal, RefusalKind};
 use tsunaro_model::tailnet::{Prefs, PrefsChange};
 
 use crate::event::Event;
@@ -17,12 +17,22 @@ pub(crate) async fn run(
     events: mpsc::Sender<Event>,
 ) -> anyhow::Result<()> {
     while let Some(action) = actions.recv().await {
-        let result = apply(&api, &action)
-            .await
-            .map_err(|error| error.to_string());
+        let result = apply(&api, &action).await.map_err(|error| refusal(&error));
         events.send(Event::Applied { action, result }).await?;
     }
     anyhow::bail!("the main loop is gone")
+}
+
+fn refusal(error: &Error) -> Refusal {
+    let kind = match error {
+        Error::Locked { .. } => RefusalKind::Locked,
+        Error::Forbidden { .. } => RefusalKind::NotOperator,
+        _ => RefusalKind::Other,
+    };
+    Refusal {
+        kind,
+        why: error.to_string(),
+    }
 }
 
 async fn apply(api: &LocalApi, action: &Action) -> Result<Option<Prefs>, Error> {

@@ -1,8 +1,11 @@
 //! Everything that can happen to the agent, as one closed enum.
 
+use std::net::IpAddr;
+
 use ipnet::Ipv4Net;
 use tsunaro_model::kernel::KernelView;
-use tsunaro_model::plan::Action;
+use tsunaro_model::kernel::checks::Opinions;
+use tsunaro_model::plan::{Action, Refusal};
 use tsunaro_model::tailnet::{DaemonStatus, Prefs, TailnetDns};
 
 use crate::files::FileSeen;
@@ -22,12 +25,14 @@ pub(crate) enum Event {
         /// What was written.
         action: Action,
         /// The prefs read back, or why it was refused.
-        result: Result<Option<Prefs>, String>,
+        result: Result<Option<Prefs>, Refusal>,
     },
     /// The agent asked itself: the listening addresses that did not answer, with the reason.
     Probed(Vec<String>),
     /// The kernel was read, or could not be.
     Kernel(Result<KernelView, String>),
+    /// The control server's name was resolved anew.
+    ControlServer(Vec<IpAddr>),
 }
 
 /// One reading of tailscaled.
@@ -41,6 +46,8 @@ pub(crate) enum TailnetSeen {
         prefs: Box<Prefs>,
         /// What the control server tells clients about DNS; None without a network map.
         dns: Option<TailnetDns>,
+        /// What its own checks say.
+        opinions: Opinions,
     },
     /// The control server refused a login, for this reason.
     LoginRefused(String),
@@ -51,6 +58,8 @@ pub(crate) enum TailnetSeen {
 /// What the kernel watcher must look at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KernelQuestion {
-    /// Prefixes whose paths matter; empty: routes are not ours, nothing is read.
+    /// False: nothing asks for the kernel's state, it is not read.
+    pub(crate) read: bool,
+    /// Prefixes whose paths matter.
     pub(crate) prefixes: Vec<Ipv4Net>,
 }

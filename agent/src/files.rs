@@ -1,4 +1,4 @@
-//! Watches the config, hosts and key files: any event in their directories is a hint, the content
+//! Watches the config, hosts and key files, and resolv.conf: any event in their directories is a hint, the content
 //! hash decides, a poll is the fallback.
 //!
 //! A Kubernetes volume changes by a swap of the symlink `..data` in the directory of the file, so
@@ -41,6 +41,8 @@ pub(crate) enum Which {
     Hosts,
     /// The pre-auth key.
     Key,
+    /// The host's resolv.conf.
+    Resolvers,
 }
 
 /// A file in a new state.
@@ -63,6 +65,8 @@ pub(crate) struct Paths {
     pub(crate) hosts: Option<PathBuf>,
     /// The key file, if one is named.
     pub(crate) key: Option<PathBuf>,
+    /// The host's resolv.conf, if it is looked at.
+    pub(crate) resolvers: Option<PathBuf>,
     /// Octets that the hosts file may have.
     pub(crate) hosts_max_bytes: u64,
 }
@@ -73,6 +77,7 @@ impl Paths {
             config,
             hosts,
             key,
+            resolvers,
             hosts_max_bytes,
         } = self;
         let mut all = vec![(Which::Config, config.clone(), SMALL_FILE_MAX)];
@@ -81,7 +86,12 @@ impl Paths {
                 .clone()
                 .map(|path| (Which::Hosts, path, *hosts_max_bytes)),
         );
-        all.extend(key.clone().map(|path| (Which::Key, path, SMALL_FILE_MAX)));
+        let small = [(Which::Key, key), (Which::Resolvers, resolvers)];
+        all.extend(
+            small
+                .into_iter()
+                .filter_map(|(which, path)| Some((which, path.clone()?, SMALL_FILE_MAX))),
+        );
         all
     }
 }

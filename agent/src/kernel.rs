@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tsunaro_netlink::{Change, Changes, Error, Kernel};
 
 use crate::event::{Event, KernelQuestion};
@@ -12,10 +13,14 @@ use crate::tasks::Delays;
 /// Many notifications come in a burst (an interface with its addresses and routes).
 const SETTLE: Duration = Duration::from_millis(100);
 
+/// After a reading that took long (thousands of prefixes) the pause is this many times as long, so
+/// that a restless kernel does not keep us busy.
+const REST: u32 = 10;
+
 /// A notification can be lost; read again this often.
 const REREAD: Duration = Duration::from_secs(60);
 
-/// Reports the kernel while there are prefixes to ask about, until the main loop is gone.
+/// Reports the kernel while something asks for it, until the main loop is gone.
 ///
 /// # Errors
 /// When the main loop is gone.
@@ -25,9 +30,7 @@ pub(crate) async fn watch(
 ) -> anyhow::Result<()> {
     let mut delays = Delays::new();
     loop {
-        question
-            .wait_for(|question| !question.prefixes.is_empty())
-            .await?;
+        question.wait_for(|question| question.read).await?;
         if let Err(error) = follow(&mut question, &events, &mut delays).await? {
             events.send(Event::Kernel(Err(error.to_string()))).await?;
         }
@@ -51,18 +54,20 @@ async fn follow(
         Err(error) => return Ok(Err(error)),
     };
     loop {
-        let prefixes = question.borrow_and_update().prefixes.clone();
+        let KernelQuestion { read: _, prefixes } = question.borrow_and_update().clone();
+        let began = Instant::now();
         match kernel.view_for(&prefixes).await {
             Ok(view) => events.send(Event::Kernel(Ok(view))).await?,
             Err(error) => return Ok(Err(error)),
         }
         delays.reset();
+        let settle = SETTLE.max(began.elapsed() * REST);
         tokio::select! {
             change = changes.next() => {
                 if let Some(error) = failure(change) {
                     return Ok(Err(error));
                 }
-                tokio::time::sleep(SETTLE).await;
+                tokio::time::sleep(settle).await;
                 while let Some(more) = changes.next().now_or_never() {
                     if let Some(error) = failure(more) {
                         return Ok(Err(error));

@@ -3,6 +3,7 @@
 mod apply;
 mod cli;
 mod commands;
+mod control_server;
 mod event;
 mod files;
 mod heartbeat;

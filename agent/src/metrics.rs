@@ -187,11 +187,13 @@ impl Reading {
             replies.collect(),
         )?;
         let dropped = [
-            ("malformed", dns.dropped_malformed),
-            ("overload", dns.dropped_overload),
+            ("malformed", Some(dns.dropped_malformed)),
+            ("overload", Some(dns.dropped_overload)),
+            ("kernel", dns.dropped_by_kernel),
         ];
         let dropped = dropped
             .into_iter()
+            .filter_map(|(reason, count)| Some((reason, count?)))
             .map(|(reason, count)| (vec![("reason", reason.to_owned())], count));
         out.counters("dns_dropped", "Messages without a reply", dropped.collect())?;
         out.counter(
@@ -243,6 +245,7 @@ impl Reading {
             ("network", counts.network_errors),
             ("upstream", counts.upstream_errors),
             ("overload", counts.overloaded),
+            ("no_socket", counts.no_socket),
         ];
         let failed = failed
             .into_iter()
@@ -315,6 +318,20 @@ impl Reading {
             "kernel_check",
             "1 passes, 0 fails, -1 cannot be seen",
             checks.collect(),
+        )?;
+        let warnings = self
+            .report
+            .kernel_checks
+            .iter()
+            .filter(|check| check.status == Tri::True)
+            .map(|check| {
+                let warns = number(!check.message.is_empty());
+                (vec![("check", check.name.clone())], warns)
+            });
+        out.gauges(
+            "kernel_warning",
+            "1 while a check passes with a warning",
+            warnings.collect(),
         )?;
         let routes = &self.report.routes;
         let count = |of: fn(&tsunaro_model::report::RouteTruth) -> bool| {

@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tsunaro_model::plan::{Action, Next};
-use tsunaro_model::report::{Phase, StatusReport};
+use tsunaro_model::report::{Phase, StatusReport, UpstreamStatus};
 use tsunaro_model::tailnet::AuthKey;
 use tsunaro_model::zone::HostsState;
 
@@ -34,6 +34,7 @@ struct Outputs {
     paths: watch::Sender<Paths>,
     build: watch::Sender<Option<BuildInput>>,
     kernel: watch::Sender<KernelQuestion>,
+    control_url: watch::Sender<Option<String>>,
     actions: mpsc::Sender<Action>,
     readiness: watch::Sender<Readiness>,
     report: watch::Sender<Arc<StatusReport>>,
@@ -49,7 +50,10 @@ struct MainLoop {
     heartbeat: Heartbeat,
     stage: Stage,
     started: String,
-    resolvers: Vec<std::net::IpAddr>,
+    /// Something that the report shows may have changed.
+    touched: bool,
+    upstreams: Vec<UpstreamStatus>,
+    loops: Vec<String>,
     pace: Pace,
 }
 
@@ -113,10 +117,18 @@ impl MainLoop {
     }
 
     fn on_event(&mut self, event: Event) {
+        self.touched = true;
         match event {
             Event::File(seen) => self.on_file(seen),
             Event::Built(built) => self.on_built(built),
-            Event::Tailnet(seen) => self.world.see_tailnet(seen),
+            Event::Tailnet(seen) => {
+                self.world.see_tailnet(seen);
+                let url = self.world.control_url();
+                self.outputs
+                    .control_url
+                    .send_if_modified(|old| replace_if_changed(old, url));
+            }
+            Event::ControlServer(addresses) => self.world.see_control_server(addresses),
             Event::Probed(deaf) => self.world.deaf = deaf,
             Event::Kernel(view) => {
                 if let Err(error) = &view {
@@ -126,9 +138,12 @@ impl MainLoop {
             }
             Event::Applied { action, result } => {
                 self.pace.busy = false;
-                log::applied(&action, &result);
+                let healings = self.world.healings();
+                let said = log::Outcome::of(&result, self.world.refusal());
                 self.world
                     .see_applied(&action, result, self.heartbeat.uptime());
+                let healed = self.world.healings() > healings;
+                log::applied(&action, &said, healed);
             }
         }
     }
@@ -165,6 +180,10 @@ impl MainLoop {
                     }
                 };
                 self.world.see_key(key);
+            }
+            Which::Resolvers => {
+                let text = content.as_ref().map(|content| content.bytes.as_slice());
+                self.world.see_resolvers(text.unwrap_or_default());
             }
         }
     }
@@ -206,16 +225,13 @@ impl MainLoop {
     }
 
     fn ask_kernel(&self) {
-        let prefixes = self
-            .world
-            .config
-            .routes
-            .as_ref()
-            .map(tsunaro_model::routes::wanted)
-            .unwrap_or_default();
+        let question = KernelQuestion {
+            read: self.world.needs_kernel(),
+            prefixes: self.world.wanted().unwrap_or_default().to_vec(),
+        };
         self.outputs
             .kernel
-            .send_if_modified(|old| replace_if_changed(old, KernelQuestion { prefixes }));
+            .send_if_modified(|old| replace_if_changed(old, question));
     }
 
     fn on_built(&mut self, built: Built) {
@@ -261,6 +277,7 @@ impl MainLoop {
     }
 
     fn leave(&mut self, signal: &'static str) {
+        self.touched = true;
         self.stage = Stage::leave(Instant::now(), self.args.lame_duck);
         self.world.phase = Phase::Leaving;
         tracing::info!(signal, lame_duck = ?self.args.lame_duck, "Leaving: still serving, then the routes are withdrawn");
@@ -273,9 +290,12 @@ impl MainLoop {
         let withdrawn =
             keep || (self.world.withdrawing && !self.pace.busy && self.world.is_withdrawn());
         self.stage = self.stage.advance(now, withdrawn);
-        self.world.withdrawing =
-            !keep && matches!(self.stage, Stage::Withdrawing(_) | Stage::Closing);
+        let withdrawing = !keep && matches!(self.stage, Stage::Withdrawing(_) | Stage::Closing);
+        self.touched |= withdrawing != self.world.withdrawing;
+        self.world.withdrawing = withdrawing;
+        let marks = self.world.marks();
         self.plan(now);
+        self.touched |= marks != self.world.marks();
         self.publish();
     }
 
@@ -311,20 +331,31 @@ impl MainLoop {
     fn publish(&mut self) {
         if self.world.phase == Phase::Starting && self.world.hosts_state() != HostsState::Unread {
             self.world.phase = Phase::Serving;
+            self.touched = true;
         }
         let readiness = self.readiness();
         self.outputs
             .readiness
             .send_if_modified(|old| replace_if_changed(old, readiness));
+        let upstreams = self.outputs.dns.upstreams();
+        // A report of thousands of prefixes is no work to do for nothing.
+        if !self.touched && !self.world.holds_back() && upstreams == self.upstreams {
+            return;
+        }
+        self.touched = false;
+        self.upstreams = upstreams;
         let before = self.world.conditions.clone();
         let now = jiff::Timestamp::now().to_string();
         let report = self.world.report(&ReportContext {
             started: &self.started,
             now: &now,
             socket: &self.args.tailscaled_socket.display().to_string(),
-            resolvers: &self.resolvers,
-            upstreams: &self.outputs.dns.upstreams(),
+            uptime: self.heartbeat.uptime(),
+            upstreams: &self.upstreams,
         });
+        for remark in self.world.new_loops(&mut self.loops) {
+            tracing::warn!("{remark}");
+        }
         log::transitions(&before, &report.conditions);
         self.outputs
             .report

@@ -17,6 +17,9 @@ pub(crate) struct Listeners {
     pub(crate) http: SocketAddr,
 }
 
+/// Where a host names its resolvers (resolv.conf(5)).
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+
 const DNS_PORT: u16 = 53;
 const HTTP_PORT: u16 = 9181;
 
@@ -70,6 +73,7 @@ pub(crate) fn paths(args: &FileArgs, config: &Config) -> Paths {
             .auth_key_file
             .as_deref()
             .map(|file| beside(config_path, file)),
+        resolvers: config.routes.is_some().then(|| RESOLV_CONF.into()),
         hosts_max_bytes: *hosts_max_bytes,
     }
 }

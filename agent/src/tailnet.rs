@@ -6,6 +6,7 @@ use futures::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tsunaro_localapi::{Error, IpnEvent, LocalApi};
+use tsunaro_model::kernel::checks::{Opinion, Opinions};
 
 use crate::event::{Event, TailnetSeen};
 use crate::tasks::Delays;
@@ -18,6 +19,10 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// A bus that never pauses is no reason not to read.
 const BURST: Duration = Duration::from_millis(200);
+
+/// The last words of a bus whose reader was too slow (`watchIPNBusFellBehindMessage` in
+/// ipn/ipnlocal); its end follows.
+const FELL_BEHIND: &str = "IPN bus consumer fell behind";
 
 /// A connection that lived this long was a good one: the next attempt starts with short pauses.
 const STEADY: Duration = Duration::from_secs(10);
@@ -93,6 +98,12 @@ async fn hear(
             "tailscaled ended the connection; it is awaited".to_owned(),
         )),
         Some(Err(error)) => Err(error.into()),
+        Some(Ok(IpnEvent::ErrorMessage(why))) if why.starts_with(FELL_BEHIND) => {
+            tracing::info!(
+                "Tailscaled dropped us as a slow reader of its bus; its state is read anew"
+            );
+            Ok(())
+        }
         Some(Ok(IpnEvent::ErrorMessage(why))) => {
             let refused = Event::Tailnet(TailnetSeen::LoginRefused(why));
             events.send(refused).await.map_err(|_| Stop::MainLoopGone)
@@ -101,12 +112,34 @@ async fn hear(
     }
 }
 
+fn opinion(answer: Result<Option<String>, Error>) -> Opinion {
+    match answer {
+        Ok(None) => Opinion::Fine,
+        Ok(Some(words)) => Opinion::Warns(words),
+        Err(error) => {
+            tracing::debug!(%error, "A check of tailscaled's own gave no answer");
+            Opinion::NotAsked
+        }
+    }
+}
+
 async fn read(api: &LocalApi, events: &mpsc::Sender<Event>) -> Result<(), Stop> {
     let status = Box::new(api.status().await?);
     let prefs = Box::new(api.prefs().await?);
     let dns = api.dns_config().await?;
+    // A second opinion: without an answer it is Unknown, and nothing else suffers.
+    let opinions = Opinions {
+        forwarding: opinion(api.check_ip_forwarding().await),
+        udp_gro: opinion(api.check_udp_gro_forwarding().await),
+    };
+    let read = TailnetSeen::Read {
+        status,
+        prefs,
+        dns,
+        opinions,
+    };
     events
-        .send(Event::Tailnet(TailnetSeen::Read { status, prefs, dns }))
+        .send(Event::Tailnet(read))
         .await
         .map_err(|_| Stop::MainLoopGone)
 }

@@ -1,19 +1,25 @@
 //! All that the agent knows: what is wanted, what was observed, what was tried.
 
+mod hints;
 mod report;
 mod sources;
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tsunaro_model::config::{Config, Listen};
+use ipnet::Ipv4Net;
+use tsunaro_model::config::{self, Config, Listen};
 use tsunaro_model::kernel::KernelView;
-use tsunaro_model::plan::{self, Action, Desired, Memory, Next, Observed};
+use tsunaro_model::kernel::checks::Opinions;
+use tsunaro_model::plan::{self, Action, Desired, Memory, Next, Observed, Refusal};
 use tsunaro_model::report::{Condition, Phase};
 use tsunaro_model::routes;
 use tsunaro_model::split_dns::{self, SplitDns};
 use tsunaro_model::tailnet::{AuthKey, Backend, DaemonStatus, Prefs, TailnetDns};
 use tsunaro_model::verdict::TailnetView;
+use tsunaro_model::verdict::kernel::KernelReport;
+use tsunaro_model::verdict::steady::Steady;
 use tsunaro_model::zone::HostsState;
 
 use crate::event::TailnetSeen;
@@ -26,8 +32,12 @@ pub(crate) use sources::{ConfigChange, ConfigState, first_lines, parse_config};
 pub(crate) struct World {
     /// The listen addresses of the config at the start, which stay in force.
     started_with: Listen,
+    /// Where DNS listens.
+    listeners: Vec<SocketAddr>,
     /// The config in use, and what there is to say about its file.
     pub(crate) config: Arc<Config>,
+    /// What it wants to advertise; None: routes are not ours.
+    wanted: Option<Vec<Ipv4Net>>,
     pub(crate) config_state: ConfigState,
     pub(crate) hosts_file: HostsFile,
     key: Option<AuthKey>,
@@ -35,12 +45,18 @@ pub(crate) struct World {
     pub(crate) built: Option<Built>,
     tailnet: Tailnet,
     kernel: Option<Result<KernelView, String>>,
+    /// What the checks made of it; None when something that they look at has changed since.
+    kernel_report: Option<KernelReport>,
+    hints: hints::Hints,
+    /// Upstreams that are this gateway itself, as remarks.
+    loops: Vec<String>,
     /// Where the process is in its life.
     pub(crate) phase: Phase,
     /// Set when the routes are to be withdrawn before the end.
     pub(crate) withdrawing: bool,
     /// Listening addresses that did not answer the agent's own question, with the reason.
     pub(crate) deaf: Vec<String>,
+    steady: Steady,
     /// The conditions as reported last.
     pub(crate) conditions: Vec<Condition>,
 }
@@ -53,13 +69,20 @@ struct Tailnet {
     observed: Option<Observed>,
     memory: Memory,
     dns: Option<TailnetDns>,
-    refused: Option<String>,
+    refused: Option<Refusal>,
+    opinions: Opinions,
 }
 
 impl World {
-    pub(crate) fn new(config: Config, config_state: ConfigState) -> Self {
+    pub(crate) fn new(
+        config: Config,
+        config_state: ConfigState,
+        listeners: Vec<SocketAddr>,
+    ) -> Self {
         Self {
             started_with: config.listen.clone(),
+            listeners,
+            wanted: config.routes.as_ref().map(routes::wanted),
             config: Arc::new(config),
             config_state,
             hosts_file: HostsFile::NotConfigured,
@@ -67,26 +90,47 @@ impl World {
             built: None,
             tailnet: Tailnet::default(),
             kernel: None,
+            kernel_report: None,
+            hints: hints::Hints::default(),
+            loops: Vec::new(),
             phase: Phase::Starting,
             withdrawing: false,
             deaf: Vec::new(),
+            steady: Steady::default(),
             conditions: Vec::new(),
         }
     }
 
+    fn use_config(&mut self, config: Config) {
+        self.wanted = config.routes.as_ref().map(routes::wanted);
+        self.config = Arc::new(config);
+        self.kernel_report = None;
+        self.find_loops();
+    }
+
+    /// The prefixes to advertise while the process is not on its way out.
+    pub(crate) fn wanted(&self) -> Option<&[Ipv4Net]> {
+        self.wanted.as_deref()
+    }
+
     /// What the config, the key file and the stage of life ask of tailscaled.
     pub(crate) fn desired(&self) -> Desired {
-        let routes = self.config.routes.as_ref().map(|config| {
+        let routes = self.wanted.as_ref().map(|wanted| {
             if self.withdrawing {
                 Vec::new()
             } else {
-                routes::wanted(config)
+                wanted.clone()
             }
         });
         Desired {
             routes,
+            snat: self.snat(),
             key: self.key.clone(),
         }
+    }
+
+    fn snat(&self) -> bool {
+        self.config.routes.as_ref().is_none_or(|routes| routes.snat)
     }
 
     /// Whether the config asks anything of tailscaled.
@@ -100,6 +144,7 @@ impl World {
         let Tailnet {
             observed: Some(observed),
             memory,
+            refused,
             lost: None,
             ..
         } = &mut self.tailnet
@@ -107,7 +152,27 @@ impl World {
             return Next::Nothing;
         };
         memory.observe(&desired, observed, now);
-        plan::plan(&desired, observed, memory, now)
+        let next = plan::plan(&desired, observed, memory, now);
+        if next == Next::Nothing {
+            // What was refused is wanted no more, or was done by somebody else.
+            *refused = None;
+        }
+        next
+    }
+
+    /// What the plan remembers and the report shows; it changes with time alone, too.
+    pub(crate) fn marks(&self) -> impl PartialEq + use<> {
+        let Tailnet {
+            memory, refused, ..
+        } = &self.tailnet;
+        (
+            self.healings(),
+            memory.routes.is_foreign(),
+            memory.saved.is_unsaved(),
+            memory.is_offline(),
+            memory.login.clone(),
+            refused.clone(),
+        )
     }
 
     /// Takes in a reading of tailscaled.
@@ -129,6 +194,7 @@ impl World {
                 mut status,
                 prefs,
                 dns,
+                opinions,
             } => {
                 status.health = status.health.into_iter().map(clean).collect();
                 let before = self.tailnet.observed.take();
@@ -136,13 +202,21 @@ impl World {
                     backend: status.backend,
                     prefs: *prefs,
                     health: status.health.clone(),
+                    online: status.node.as_ref().is_none_or(|node| node.online),
                     expired: status.node.as_ref().is_some_and(|node| node.expired),
                     login_error: before
                         .and_then(|before| before.login_error)
                         .filter(|_| status.backend == Backend::NeedsLogin),
                 };
+                let known = self.tailnet.status.as_ref();
+                if self.tailnet.opinions != opinions
+                    || known.is_none_or(|known| known.addresses != status.addresses)
+                {
+                    self.kernel_report = None;
+                }
                 self.tailnet.lost = None;
                 self.tailnet.dns = dns;
+                self.tailnet.opinions = opinions;
                 self.tailnet.observed = Some(observed);
                 self.tailnet.status = Some(*status);
             }
@@ -153,7 +227,7 @@ impl World {
     pub(crate) fn see_applied(
         &mut self,
         action: &Action,
-        result: Result<Option<Prefs>, String>,
+        result: Result<Option<Prefs>, Refusal>,
         now: Duration,
     ) {
         if result.is_ok() {
@@ -175,9 +249,60 @@ impl World {
         }
     }
 
+    /// What tailscaled refused last, while it is still wanted.
+    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+        self.tailnet.refused.as_ref()
+    }
+
     /// Takes in a reading of the kernel.
     pub(crate) fn see_kernel(&mut self, view: Result<KernelView, String>) {
-        self.kernel = Some(view);
+        if self.kernel.as_ref() != Some(&view) {
+            self.kernel = Some(view);
+            self.kernel_report = None;
+            self.find_loops();
+        }
+    }
+
+    /// Takes in the content of resolv.conf.
+    pub(crate) fn see_resolvers(&mut self, text: &[u8]) {
+        self.hints.resolvers = sources::resolvers(text);
+        self.kernel_report = None;
+    }
+
+    /// Takes in the addresses of the control server.
+    pub(crate) fn see_control_server(&mut self, addresses: Vec<IpAddr>) {
+        self.hints.control_server = Some(addresses);
+        self.kernel_report = None;
+    }
+
+    /// The control server's URL, if anything is to be known of it.
+    pub(crate) fn control_url(&self) -> Option<String> {
+        self.wanted.as_ref()?;
+        let observed = self.tailnet.observed.as_ref()?;
+        Some(observed.prefs.control_url.clone()).filter(|url| !url.is_empty())
+    }
+
+    /// Whether the kernel's state is of any use: for routes, or to know an upstream that is this
+    /// host itself.
+    pub(crate) fn needs_kernel(&self) -> bool {
+        let everywhere = self
+            .listeners
+            .iter()
+            .any(|listener| listener.ip().is_unspecified());
+        self.wanted.is_some() || (everywhere && !self.config.dns.extra_zones.is_empty())
+    }
+
+    /// The remarks on upstreams that are this gateway itself and were not told before.
+    pub(crate) fn new_loops(&self, told: &mut Vec<String>) -> Vec<String> {
+        let new = self.loops.iter().filter(|remark| !told.contains(*remark));
+        let new = new.cloned().collect();
+        told.clone_from(&self.loops);
+        new
+    }
+
+    fn find_loops(&mut self) {
+        let Some(Ok(view)) = &self.kernel else { return };
+        self.loops = config::loops(&self.config, &self.listeners, &view.own_addresses());
     }
 
     /// Takes in the key file's content.
@@ -234,6 +359,7 @@ impl World {
             refused,
             status: _,
             dns: _,
+            opinions: _,
         } = &self.tailnet;
         match (lost, observed) {
             (Some(why), _) => TailnetView::Unreachable(why.clone()),
@@ -243,6 +369,8 @@ impl World {
                 login: plan::login_state(&self.desired(), observed, &memory.login),
                 refused: refused.clone(),
                 foreign_routes: memory.routes.is_foreign(),
+                unsaved: memory.saved.is_unsaved(),
+                offline: memory.is_offline(),
             },
         }
     }

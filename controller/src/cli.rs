@@ -29,8 +29,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
-    /// A file with custom resources, in YAML or JSON; `-` is standard input. Repeatable. Objects of
-    /// other groups in it are left alone.
+    /// A file with custom resources, in YAML or JSON, or a directory of such files; `-` is standard
+    /// input. Repeatable. Objects of other groups are left alone.
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true, num_args = 1..)]
     pub(crate) files: Vec<PathBuf>,
 }
@@ -45,7 +45,8 @@ pub(crate) struct RenderArgs {
         long,
         env = "TSUNARO_NAMESPACE",
         value_name = "NAMESPACE",
-        default_value = "tsunaro-system"
+        default_value = "tsunaro-system",
+        value_parser = namespace
     )]
     pub(crate) namespace: String,
 }
@@ -110,4 +111,19 @@ pub(crate) enum LogFormat {
     Text,
     /// For machines.
     Json,
+}
+
+/// A namespace's name: a label (RFC 1123).
+fn namespace(text: &str) -> Result<String, String> {
+    let fits = (1..=63).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err("write at most 63 of a-z, 0-9 and `-`, not beginning or ending with `-`".to_owned())
+    }
 }

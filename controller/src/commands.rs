@@ -16,6 +16,8 @@ use crate::cli::{Cli, Command};
 const FINDINGS: u8 = 1;
 /// Exit code when a file cannot be read, as clap's for wrong flags.
 pub(crate) const WRONG_USAGE: u8 = 2;
+/// Exit code when the reader of the output is gone: 128 and the number of SIGPIPE, as in shells.
+pub(crate) const BROKEN_PIPE: u8 = 141;
 
 pub(crate) fn dispatch(Cli { command }: Cli) -> Result<ExitCode> {
     match command {

@@ -37,7 +37,7 @@ pub struct NameRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyRef {
-    /// Name of the Secret or ConfigMap, in the namespace of the controller's objects. Example:
+    /// Name of the Secret or ConfigMap, in the controller's namespace. Example:
     /// `headscale-api`.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,

@@ -152,3 +152,148 @@ fn the_version_names_what_it_was_tested_with() {
         stdout(&output)
     );
 }
+
+/// Runs `check` on a file of these octets and expects an exit code and a part of what it says.
+fn check_says(octets: &[u8], code: i32, said: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.yaml");
+    std::fs::write(&path, octets).unwrap();
+    let output = controller(&["check", "-f", path.to_str().unwrap()], "");
+    let all = stdout(&output) + &stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{said}: {all}");
+    assert!(all.contains(said), "{said}: {all}");
+}
+
+#[test]
+fn files_as_unkind_editors_leave_them_are_read_or_told_what_is_wrong() {
+    let good = std::fs::read_to_string(format!("{ROOT}/{GATEWAY}")).unwrap();
+    let with = |from: &str, to: &str| {
+        assert!(good.contains(from), "{from}");
+        good.replace(from, to).into_bytes()
+    };
+    let utf16: Vec<u8> = format!("\u{feff}{good}")
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let twice = format!("{good}---\n{good}");
+    let laughs = (b'b'..=b'i').fold("a: &a [x,x,x,x,x,x,x,x]\n".to_owned(), |text, name| {
+        let (name, before) = (char::from(name), char::from(name - 1));
+        let list = vec![format!("*{before}"); 8].join(",");
+        format!("{text}{name}: &{name} [{list}]\n")
+    });
+    let cases: Vec<(Vec<u8>, i32, &str)> = vec![
+        (
+            good.replace('\n', "\r\n").into_bytes(),
+            0,
+            "1 valid, 1 warning",
+        ),
+        (
+            format!("\u{feff}{good}").into_bytes(),
+            0,
+            "1 valid, 1 warning",
+        ),
+        (
+            with("image: ghcr.io", "image: &image ghcr.io"),
+            0,
+            "1 valid",
+        ),
+        (b"".to_vec(), 1, "the file is empty"),
+        (b"# nothing\n---\n---\n".to_vec(), 1, "the file is empty"),
+        (utf16, 2, "is no text in UTF-8; save it as UTF-8"),
+        (
+            with("  hostname", "\thostname"),
+            1,
+            "a tab stands in the indentation",
+        ),
+        (with("  hostname", "\u{a0} hostname"), 1, "U+00A0"),
+        (
+            format!("{good}  hostname: two\n").into_bytes(),
+            1,
+            "is given twice",
+        ),
+        (
+            twice.into_bytes(),
+            1,
+            "TailnetGateway prod-1-gw is here twice",
+        ),
+        (laughs.into_bytes(), 1, "nested or repeated too much"),
+        ("[".repeat(20_000).into_bytes(), 1, "nested too deeply"),
+        (
+            with("kind: TailnetGateway", "kind: TailnetGatway"),
+            1,
+            "is not a kind of",
+        ),
+        (
+            with("tsunaro.io/v1alpha1", "tsunaro.io/v1"),
+            1,
+            "is not a version",
+        ),
+        (
+            with("tsunaro.io/v1alpha1", "tsunaro.com/v1alpha1"),
+            0,
+            "nothing of tsunaro.io",
+        ),
+        (
+            with("suspend: false", "suspend: no"),
+            1,
+            "expected `true` or `false`",
+        ),
+        (
+            with("hostname: prod-1-gw", "hostname: 1"),
+            1,
+            "put it in quotes",
+        ),
+        (
+            b"apiVersion: v1\nkind: ConfigMap\n".to_vec(),
+            0,
+            "nothing of tsunaro.io",
+        ),
+        (b"hello".to_vec(), 1, "expected a mapping"),
+        (b"{\"kind\":".to_vec(), 1, "not valid YAML"),
+    ];
+    for (octets, code, said) in cases {
+        check_says(&octets, code, said);
+    }
+}
+
+#[test]
+fn a_directory_is_read_as_its_files_and_a_stream_without_end_is_not() {
+    let output = controller(&["check", "-f", "docs/examples/prod-1/kubernetes"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert!(stdout(&output).contains("5 valid"), "{}", stdout(&output));
+    let output = controller(&["check", "-f", "docs/decisions"], "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("has no file that ends in"));
+    let output = controller(&["check", "-f", "/dev/zero"], "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("longer than 32 MiB"));
+}
+
+#[test]
+fn render_refuses_a_namespace_that_is_none_and_files_without_a_gateway() {
+    let output = controller(&["render", "-n", "Bad NS", "-f", GATEWAY], "");
+    assert_eq!(output.status.code(), Some(2));
+    let output = controller(&["render", "-f", TAILNET], "");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("no TailnetGateway in these files"));
+    assert_eq!(stdout(&output), "");
+}
+
+#[test]
+fn live_objects_that_cannot_be_read_are_no_proof_that_nothing_changed() {
+    for (live, code) in [
+        ("", 1),
+        ("- a\n", 1),
+        ("{kind: List, apiVersion: v1, items: []}", 0),
+    ] {
+        let output = controller(&["check", "-f", GATEWAY, "--live", "-"], live);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{live}: {}",
+            stdout(&output)
+        );
+    }
+    let output = controller(&["check", "-f", "-", "--live", "-"], "");
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -113,7 +113,7 @@ fn the_columns_of_a_gateway_are_what_people_look_for() {
     );
     assert_eq!(
         shown(true),
-        ["TAILNET-IP", "SERVICE-IP", "NODE", "ZONE", "MESSAGE"]
+        ["TAILNET-IP", "SERVICE-IP", "NODE-ID", "ZONE", "MESSAGE"]
     );
     assert_eq!(crd.spec.scope, "Cluster");
     assert_eq!(crd.spec.names.short_names.unwrap(), ["tngw", "tgw"]);

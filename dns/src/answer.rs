@@ -238,7 +238,11 @@ struct Compose<'a> {
 impl Compose<'_> {
     /// The end stands in the snapshot, at `name` or at the end of the aliases from there.
     fn local(&self, name: &DnsName, resolution: &Resolution<'_>) -> Reply {
-        let Resolution { chain, end } = resolution;
+        let Resolution {
+            zone: _,
+            chain,
+            end,
+        } = resolution;
         let ttl = self.snapshot.ttl();
         let mut builder = self.start();
         match end {
@@ -390,12 +394,12 @@ impl Compose<'_> {
         match records {
             Records::A(set) => {
                 for address in rotated(set, self.rotation) {
-                    builder.answer(owner, ttl, Data::A(*address));
+                    builder.answer(owner, ttl, Data::Address(address));
                 }
             }
             Records::Aaaa(set) => {
                 for address in rotated(set, self.rotation) {
-                    builder.answer(owner, ttl, Data::Aaaa(*address));
+                    builder.answer(owner, ttl, Data::Address(address));
                 }
             }
             Records::Cname(target) => builder.answer(owner, ttl, Data::Cname(target.as_wire())),

@@ -1,7 +1,7 @@
 //! What answers a question and why, for people: the same walk as the server's, in words.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use hickory_proto::rr::RecordType;
@@ -69,12 +69,12 @@ pub enum Outcome {
 
 /// Explains what answers a question of class IN.
 pub fn explain(snapshot: &Snapshot, name: &DnsName, qtype: u16) -> Explanation {
-    let Resolution { chain, end } = snapshot.resolve(name, qtype);
+    let Resolution { zone, chain, end } = snapshot.resolve(name, qtype);
     let owners = std::iter::once(name).chain(chain.iter().copied());
     Explanation {
         name: name.clone(),
         qtype,
-        zone: match snapshot.zone_of(name) {
+        zone: match zone {
             Some(ZoneRef::Primary) => Zone::Primary(snapshot.apex().clone()),
             Some(extra @ ZoneRef::Extra(_)) => Zone::Extra(snapshot.apex_of(extra).clone()),
             None => Zone::None,
@@ -157,10 +157,13 @@ fn wildcard_blocker(snapshot: &Snapshot, name: &DnsName) -> Option<DnsName> {
 
 fn lines(snapshot: &Snapshot, records: &Records<'_>) -> Vec<String> {
     match records {
-        Records::A(set) => set.iter().map(|address| format!("A {address}")).collect(),
+        Records::A(set) => set
+            .iter()
+            .map(|octets| format!("A {}", Ipv4Addr::from(*octets)))
+            .collect(),
         Records::Aaaa(set) => set
             .iter()
-            .map(|address| format!("AAAA {address}"))
+            .map(|octets| format!("AAAA {}", Ipv6Addr::from(*octets)))
             .collect(),
         Records::Cname(target) => vec![format!("CNAME {target}")],
         Records::Soa => vec![format!(

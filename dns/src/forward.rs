@@ -26,6 +26,7 @@ mod scrub;
 mod tasks;
 mod transport;
 mod ttl;
+mod wire;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,7 +41,9 @@ pub use answer::{ExtendedError, Failure, Forwarded};
 pub(crate) use fuzzing::judge;
 pub use metrics::{ForwardCounts, ForwardMetrics};
 pub use question::{ClientTransport, Question};
+pub(crate) use question::{MAX_KEY, write_key};
 pub use transport::{Channel, Sockets, Transport};
+pub use wire::CachedWire;
 
 use cache::Found;
 use flight::Settled;
@@ -108,7 +111,7 @@ impl<T> Clone for Forwarder<T> {
 impl Forwarder {
     /// A forwarder over sockets of the system.
     pub fn new(config: &ForwardConfig) -> Self {
-        Self::with_transport(config, Sockets)
+        Self::with_transport(config, Sockets::default())
     }
 }
 
@@ -143,6 +146,20 @@ impl<T: Transport> Forwarder<T> {
     /// [`Forwarder::resolve`] can tell.
     pub fn resolve_from_cache(&self, question: &Question) -> Option<Result<Forwarded, Failure>> {
         self.find(&self.core.generation.load(), &question.key(), question)
+    }
+
+    /// A fresh answer from the cache in wire format, for a key by [`write_key`] and the question
+    /// section as sent. None leaves it to [`Forwarder::resolve_from_cache`].
+    pub(crate) fn find_wire(&self, key: &[u8], question: &[u8]) -> Option<CachedWire> {
+        let generation = self.core.generation.load();
+        let found = lock(&generation.cache).find_octets(key, now());
+        let Found::Fresh(reply, age) = found else {
+            return None;
+        };
+        let wire = CachedWire::new(reply, age, question)?;
+        self.core.metrics.questions.add();
+        self.core.metrics.cache_hits.add();
+        Some(wire)
     }
 
     /// Answers a question for a name in the extra zone with apex `zone`, within 1.8 s.
@@ -303,6 +320,7 @@ impl<T> Core<T> {
             Failure::Timeout => self.metrics.timeouts.add(),
             Failure::Network => self.metrics.network_errors.add(),
             Failure::Upstream { .. } | Failure::Malformed => self.metrics.upstream_errors.add(),
+            Failure::OutOfSockets => self.metrics.no_socket.add(),
             Failure::Overloaded | Failure::NotConfigured | Failure::GivenUp => {}
         }
         Err(failure)

@@ -7,13 +7,22 @@ use std::future::Future;
 
 use tsunaro_model::name::DnsName;
 
-pub use crate::forward::{ClientTransport, ExtendedError, Failure, Forwarded, Question};
+pub use crate::forward::{
+    CachedWire, ClientTransport, ExtendedError, Failure, Forwarded, Question,
+};
 use crate::forward::{Forwarder, Transport};
 
 /// Asks the upstreams of extra zones. Dropping a future of it must be harmless.
 pub trait Resolve: Send + Sync + 'static {
     /// Answers without waiting, if it can. None: only [`Resolve::resolve`] can tell.
     fn resolve_from_cache(&self, question: &Question) -> Option<Result<Forwarded, Failure>>;
+
+    /// A fresh answer from the cache in wire format, for a key of the cache and the question
+    /// section as sent. None: [`Resolve::resolve_from_cache`] can tell.
+    fn find_wire(&self, key: &[u8], question: &[u8]) -> Option<CachedWire> {
+        let _ = (key, question);
+        None
+    }
 
     /// Answers a question for a name in the extra zone with apex `zone`.
     fn resolve(
@@ -26,6 +35,10 @@ pub trait Resolve: Send + Sync + 'static {
 impl<T: Transport> Resolve for Forwarder<T> {
     fn resolve_from_cache(&self, question: &Question) -> Option<Result<Forwarded, Failure>> {
         Self::resolve_from_cache(self, question)
+    }
+
+    fn find_wire(&self, key: &[u8], question: &[u8]) -> Option<CachedWire> {
+        Self::find_wire(self, key, question)
     }
 
     async fn resolve(&self, zone: &DnsName, question: &Question) -> Result<Forwarded, Failure> {

@@ -7,6 +7,7 @@
 
 pub mod answer;
 pub mod explain;
+pub mod fast;
 pub mod forward;
 pub mod forwarding;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -1,6 +1,7 @@
 //! Counters of the DNS side, without names or addresses of clients in them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::answer::{Reply, ZoneKind};
 use crate::forwarding::ClientTransport;
@@ -9,11 +10,12 @@ use crate::wire::Rcode;
 /// What the server counts. Every field may be raised from any task.
 #[derive(Debug, Default)]
 pub struct DnsMetrics {
-    udp_queries: AtomicU64,
-    tcp_queries: AtomicU64,
-    replies: [[AtomicU64; Rcode::ALL.len()]; ZoneKind::ALL.len()],
-    truncated: AtomicU64,
-    dropped_malformed: AtomicU64,
+    /// One per UDP worker.
+    shards: Mutex<Vec<Arc<Shard>>>,
+    /// For everybody else.
+    shared: Shard,
+    /// The inodes of the UDP sockets, by which the kernel tells what it dropped.
+    sockets: Mutex<Vec<u64>>,
     dropped_overload: AtomicU64,
     send_errors: AtomicU64,
     panics: AtomicU64,
@@ -22,6 +24,18 @@ pub struct DnsMetrics {
     tcp_opened: AtomicU64,
     tcp_evicted: AtomicU64,
     tcp_refused: AtomicU64,
+}
+
+/// The counters that every query raises: each worker has its own, lest cores fight for a cache
+/// line.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Shard {
+    udp_queries: AtomicU64,
+    tcp_queries: AtomicU64,
+    replies: [[AtomicU64; Rcode::ALL.len()]; ZoneKind::ALL.len()],
+    truncated: AtomicU64,
+    dropped_malformed: AtomicU64,
 }
 
 /// The counts of one moment.
@@ -39,6 +53,9 @@ pub struct MetricsSnapshot {
     pub dropped_malformed: u64,
     /// UDP queries for upstreams dropped because too many waited.
     pub dropped_overload: u64,
+    /// Datagrams that the kernel dropped because a socket's buffer was full; none where the
+    /// system does not tell.
+    pub dropped_by_kernel: Option<u64>,
     /// Replies that the kernel did not take.
     pub send_errors: u64,
     /// Panics contained; any is a bug.
@@ -73,22 +90,29 @@ impl DnsMetrics {
     /// Reads all counters; each is exact, together they are not one instant.
     pub fn snapshot(&self) -> MetricsSnapshot {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let shards = lock(&self.shards).clone();
+        let sum = |counter: fn(&Shard) -> &AtomicU64| -> u64 {
+            let workers: u64 = shards.iter().map(|shard| load(counter(shard))).sum();
+            workers + load(counter(&self.shared))
+        };
+        let reply = |zone: ZoneKind, rcode: Rcode| -> u64 {
+            let of = |shard: &Shard| shard.of(zone, rcode).map_or(0, load);
+            shards.iter().map(|shard| of(shard)).sum::<u64>() + of(&self.shared)
+        };
         let replies = ZoneKind::ALL
             .iter()
-            .zip(&self.replies)
-            .flat_map(|(zone, codes)| {
-                Rcode::ALL
-                    .iter()
-                    .zip(codes)
-                    .map(|(rcode, count)| (*zone, *rcode, load(count)))
-            });
+            .flat_map(|zone| Rcode::ALL.iter().map(move |rcode| (*zone, *rcode)));
         MetricsSnapshot {
-            udp_queries: load(&self.udp_queries),
-            tcp_queries: load(&self.tcp_queries),
-            replies: replies.filter(|(_, _, count)| *count > 0).collect(),
-            truncated: load(&self.truncated),
-            dropped_malformed: load(&self.dropped_malformed),
+            udp_queries: sum(|shard| &shard.udp_queries),
+            tcp_queries: sum(|shard| &shard.tcp_queries),
+            replies: replies
+                .map(|(zone, rcode)| (zone, rcode, reply(zone, rcode)))
+                .filter(|(_, _, count)| *count > 0)
+                .collect(),
+            truncated: sum(|shard| &shard.truncated),
+            dropped_malformed: sum(|shard| &shard.dropped_malformed),
             dropped_overload: load(&self.dropped_overload),
+            dropped_by_kernel: kernel_drops(&lock(&self.sockets)),
             send_errors: load(&self.send_errors),
             panics: load(&self.panics),
             in_flight: load(&self.in_flight),
@@ -99,33 +123,21 @@ impl DnsMetrics {
         }
     }
 
-    pub(crate) fn query(&self, transport: ClientTransport) {
-        add(match transport {
-            ClientTransport::Udp => &self.udp_queries,
-            ClientTransport::Tcp => &self.tcp_queries,
-        });
+    /// The counters of everybody who is no UDP worker.
+    pub(crate) fn shared(&self) -> &Shard {
+        &self.shared
     }
 
-    pub(crate) fn reply(&self, reply: &Reply) {
-        let zone = match reply.zone {
-            ZoneKind::Primary => 0,
-            ZoneKind::Extra => 1,
-            ZoneKind::None => 2,
-        };
-        if let Some(counter) = self
-            .replies
-            .get(zone)
-            .and_then(|codes| codes.get(reply.rcode.index()))
-        {
-            add(counter);
-        }
-        if reply.truncated {
-            add(&self.truncated);
-        }
+    /// Counters for one UDP worker.
+    pub(crate) fn add_shard(&self) -> Arc<Shard> {
+        let shard = Arc::new(Shard::default());
+        lock(&self.shards).push(Arc::clone(&shard));
+        shard
     }
 
-    pub(crate) fn dropped_malformed(&self) {
-        add(&self.dropped_malformed);
+    /// Counts what the kernel drops at a UDP socket with this inode.
+    pub(crate) fn watch_socket(&self, inode: u64) {
+        lock(&self.sockets).push(inode);
     }
 
     pub(crate) fn dropped_overload(&self) {
@@ -160,6 +172,42 @@ impl DnsMetrics {
     }
 }
 
+impl Shard {
+    pub(crate) fn query(&self, transport: ClientTransport) {
+        add(match transport {
+            ClientTransport::Udp => &self.udp_queries,
+            ClientTransport::Tcp => &self.tcp_queries,
+        });
+    }
+
+    pub(crate) fn reply(&self, reply: &Reply) {
+        self.replied(reply.zone, reply.rcode);
+        if reply.truncated {
+            add(&self.truncated);
+        }
+    }
+
+    /// A reply that is whole.
+    pub(crate) fn replied(&self, zone: ZoneKind, rcode: Rcode) {
+        if let Some(counter) = self.of(zone, rcode) {
+            add(counter);
+        }
+    }
+
+    pub(crate) fn dropped_malformed(&self) {
+        add(&self.dropped_malformed);
+    }
+
+    fn of(&self, zone: ZoneKind, rcode: Rcode) -> Option<&AtomicU64> {
+        let zone = match zone {
+            ZoneKind::Primary => 0,
+            ZoneKind::Extra => 1,
+            ZoneKind::None => 2,
+        };
+        self.replies.get(zone)?.get(rcode.index())
+    }
+}
+
 /// Lowers its gauge when dropped.
 #[derive(Debug)]
 pub(crate) struct Gauge<'a>(&'a AtomicU64);
@@ -179,4 +227,59 @@ impl Drop for Gauge<'_> {
 
 fn add(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The sum of the drops that the kernel has counted at these sockets. Read when somebody asks:
+/// asking the kernel to tell with each datagram would cost every query.
+fn kernel_drops(inodes: &[u64]) -> Option<u64> {
+    let tables = ["/proc/self/net/udp", "/proc/self/net/udp6"];
+    let texts: Vec<String> = tables
+        .iter()
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .collect();
+    let drops = |line: &str| -> Option<u64> {
+        let mut fields = line.split_ascii_whitespace();
+        let inode: u64 = fields.nth(9)?.parse().ok()?;
+        inodes
+            .contains(&inode)
+            .then(|| fields.last()?.parse().ok())?
+    };
+    (!texts.is_empty()).then(|| {
+        texts
+            .iter()
+            .flat_map(|text| text.lines())
+            .filter_map(drops)
+            .sum()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_drops_at_a_full_socket_is_counted() {
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::MetadataExt;
+
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBuf, &4096).unwrap();
+        let client = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..200 {
+            client
+                .send_to(&[0; 1000], socket.local_addr().unwrap())
+                .unwrap();
+        }
+        let path = format!("/proc/self/fd/{}", socket.as_raw_fd());
+        let inode = std::fs::metadata(path).unwrap().ino();
+        let metrics = DnsMetrics::default();
+        assert_eq!(metrics.snapshot().dropped_by_kernel, Some(0));
+        metrics.watch_socket(inode);
+        let dropped = metrics.snapshot().dropped_by_kernel.unwrap();
+        assert!((150..200).contains(&dropped), "{dropped}");
+    }
 }

@@ -86,7 +86,8 @@ impl Query {
     }
 }
 
-fn reply_limit(transport: ClientTransport, edns: Option<Edns>) -> usize {
+/// The most octets that a reply may have (rule 62).
+pub(crate) fn reply_limit(transport: ClientTransport, edns: Option<Edns>) -> usize {
     match (transport, edns) {
         (ClientTransport::Tcp, _) => usize::from(u16::MAX),
         (ClientTransport::Udp, None) => usize::from(PLAIN_UDP_SIZE),
@@ -113,11 +114,14 @@ pub fn parse(message: &[u8], transport: ClientTransport) -> Incoming {
     let Some(parsed) = Parsed::read(message) else {
         return Incoming::Reply(reply::header_only(id, bits, Rcode::FormErr));
     };
+    let refusal = parsed.refusal();
+    let Ok(name) = DnsName::from_wire(parsed.name()) else {
+        return Incoming::Reply(reply::header_only(id, bits, Rcode::FormErr));
+    };
     let Parsed {
         question,
-        name,
         qtype,
-        qclass,
+        qclass: _,
         edns,
     } = parsed;
     let flags = QueryFlags {
@@ -134,7 +138,7 @@ pub fn parse(message: &[u8], transport: ClientTransport) -> Incoming {
         edns,
         transport,
     };
-    match refusal(&query, qclass) {
+    match refusal {
         Some((rcode, error)) => {
             let mut builder = Builder::new(&query);
             if let Some(code) = error {
@@ -146,49 +150,24 @@ pub fn parse(message: &[u8], transport: ClientTransport) -> Incoming {
     }
 }
 
-/// The reply to a well-formed message that the zones have nothing to do with.
-fn refusal(query: &Query, qclass: u16) -> Option<(Rcode, Option<u16>)> {
-    // IANA's meta types; ANY (255) is a question for the zones.
-    const NXNAME: u16 = 128;
-    const TKEY: u16 = 249;
-    const TSIG: u16 = 250;
-    const IXFR: u16 = 251;
-    const AXFR: u16 = 252;
-    const MAILB: u16 = 253;
-    const MAILA: u16 = 254;
-    if query.edns.is_some_and(|edns| edns.version != 0) {
-        return Some((Rcode::BadVers, None));
-    }
-    if qclass != CLASS_IN {
-        return Some((Rcode::Refused, Some(ede::NOT_SUPPORTED)));
-    }
-    match query.qtype {
-        AXFR | IXFR => Some((Rcode::Refused, Some(ede::NOT_SUPPORTED))),
-        MAILA | MAILB | TKEY => Some((Rcode::NotImp, None)),
-        TYPE_OPT | TSIG | NXNAME => Some((Rcode::FormErr, None)),
-        _ => None,
-    }
-}
-
-struct Parsed<'a> {
-    question: &'a [u8],
-    name: DnsName,
-    qtype: u16,
+/// A message with one question, as it lies in its octets. Both the fast path and [`parse`] read
+/// messages with it and nothing else.
+pub(crate) struct Parsed<'a> {
+    /// Name, type and class as sent.
+    pub(crate) question: &'a [u8],
+    pub(crate) qtype: u16,
     qclass: u16,
-    edns: Option<Edns>,
+    pub(crate) edns: Option<Edns>,
 }
 
 impl<'a> Parsed<'a> {
     /// None is FORMERR (rule 65).
-    fn read(message: &'a [u8]) -> Option<Self> {
+    pub(crate) fn read(message: &'a [u8]) -> Option<Self> {
         let count = |at| u16_at(message, at);
         if count(4)? != 1 {
             return None;
         }
-        let name_end = wire::skip_name(message, HEADER)?;
-        // `from_wire` refuses a pointer: in the first name of a message it could only point into
-        // the header or to itself.
-        let name = DnsName::from_wire(message.get(HEADER..name_end)?).ok()?;
+        let name_end = wire::whole_name(message, HEADER)?;
         let qtype = u16_at(message, name_end)?;
         let qclass = u16_at(message, name_end + 2)?;
         let question = message.get(HEADER..name_end + 4)?;
@@ -214,11 +193,42 @@ impl<'a> Parsed<'a> {
         }
         Some(Self {
             question,
-            name,
             qtype,
             qclass,
             edns,
         })
+    }
+
+    /// The question name as sent.
+    pub(crate) fn name(&self) -> &'a [u8] {
+        self.question
+            .get(..self.question.len().saturating_sub(4))
+            .unwrap_or_default()
+    }
+
+    /// The RCODE, and perhaps the extended error, for a well-formed message that the zones have
+    /// nothing to do with.
+    pub(crate) fn refusal(&self) -> Option<(Rcode, Option<u16>)> {
+        // IANA's meta types; ANY (255) is a question for the zones.
+        const NXNAME: u16 = 128;
+        const TKEY: u16 = 249;
+        const TSIG: u16 = 250;
+        const IXFR: u16 = 251;
+        const AXFR: u16 = 252;
+        const MAILB: u16 = 253;
+        const MAILA: u16 = 254;
+        if self.edns.is_some_and(|edns| edns.version != 0) {
+            return Some((Rcode::BadVers, None));
+        }
+        if self.qclass != CLASS_IN {
+            return Some((Rcode::Refused, Some(ede::NOT_SUPPORTED)));
+        }
+        match self.qtype {
+            AXFR | IXFR => Some((Rcode::Refused, Some(ede::NOT_SUPPORTED))),
+            MAILA | MAILB | TKEY => Some((Rcode::NotImp, None)),
+            TYPE_OPT | TSIG | NXNAME => Some((Rcode::FormErr, None)),
+            _ => None,
+        }
     }
 }
 

@@ -5,8 +5,6 @@
 
 mod names;
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use hickory_proto::rr::{Name, RData, Record};
 use hickory_proto::serialize::binary::{BinEncodable, BinEncoder, NameEncoding};
 use tsunaro_model::zone::rtype;
@@ -40,10 +38,10 @@ pub const TCP_IDLE_SECONDS: u16 = 10;
 const MAX_ERROR_TEXT: usize = 128;
 
 /// Refresh, retry and expire of the synthetic SOA in seconds (rule 41); nobody transfers the zone.
-const SOA_TIMERS: [u32; 3] = [7200, 1800, 86_400];
+pub(crate) const SOA_TIMERS: [u32; 3] = [7200, 1800, 86_400];
 
 /// RNAME of the synthetic SOA, in wire format: there is no mailbox to write to.
-const SOA_RNAME: &[u8] = b"\x06nobody\x07invalid\x00";
+pub(crate) const SOA_RNAME: &[u8] = b"\x06nobody\x07invalid\x00";
 
 /// A finished message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,8 +57,8 @@ pub struct Written {
 /// RDATA to be written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Data<'a> {
-    A(Ipv4Addr),
-    Aaaa(Ipv6Addr),
+    /// The octets of an IPv4 or IPv6 address.
+    Address(&'a [u8]),
     /// Target in wire format.
     Cname(&'a [u8]),
     /// Server in wire format.
@@ -153,6 +151,33 @@ impl Builder {
             room: limit - opt.as_ref().map_or(0, Opt::len),
             limit,
             opt,
+            answers: 0,
+            authorities: 0,
+            overflown: false,
+        }
+    }
+
+    /// A message for this question without regard to a client, as large as a reply over UDP may
+    /// be: only its records are of use.
+    pub(crate) fn for_question(question: &[u8]) -> Self {
+        let mut octets = vec![0; HEADER];
+        octets.extend_from_slice(question);
+        let mut names = Names::default();
+        let name = question
+            .get(..question.len().saturating_sub(4))
+            .unwrap_or_default();
+        names.add(HEADER, name, name.len());
+        let limit = usize::from(EDNS_SIZE);
+        Self {
+            question: octets.len(),
+            octets,
+            names,
+            id: 0,
+            bits: 0,
+            transport: ClientTransport::Udp,
+            room: limit,
+            limit,
+            opt: None,
             answers: 0,
             authorities: 0,
             overflown: false,
@@ -301,8 +326,7 @@ impl Builder {
 
     fn rdata(&mut self, data: Data<'_>) -> Option<()> {
         match data {
-            Data::A(address) => self.octets.extend(address.octets()),
-            Data::Aaaa(address) => self.octets.extend(address.octets()),
+            Data::Address(octets) => self.octets.extend_from_slice(octets),
             Data::Cname(name) | Data::Ns(name) => self.name(name),
             Data::Soa {
                 apex,
@@ -392,8 +416,8 @@ impl Builder {
 impl Data<'_> {
     fn rtype(&self) -> u16 {
         match self {
-            Self::A(_) => rtype::A,
-            Self::Aaaa(_) => rtype::AAAA,
+            Self::Address([_, _, _, _]) => rtype::A,
+            Self::Address(_) => rtype::AAAA,
             Self::Cname(_) => rtype::CNAME,
             Self::Ns(_) => rtype::NS,
             Self::Soa { .. } => rtype::SOA,

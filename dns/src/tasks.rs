@@ -1,12 +1,15 @@
-//! The only place of this crate that spawns.
+//! The only place of this crate that spawns, the forwarder's apart.
 //!
 //! [`Loops`] are meant to run for as long as the server does, and the end of one is for the owner
 //! to see. [`Tasks`] are short: queries and connections, which may be finished or cut off at any
 //! time without harm.
 
 use std::future::Future;
+use std::io;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,15 +23,24 @@ pub(crate) struct Tasks {
 
 impl Tasks {
     /// Runs `task` in the background until it ends or the drain's deadline is over.
-    #[expect(clippy::disallowed_methods, reason = "tracked, and ended by the drain")]
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.spawn_on(task, &Handle::current());
+    }
+
+    /// As [`Tasks::spawn`], from a thread outside the runtime.
+    pub(crate) fn spawn_on(
+        &self,
+        task: impl Future<Output = ()> + Send + 'static,
+        runtime: &Handle,
+    ) {
         let kill = self.kill.clone();
-        tokio::spawn(self.tracker.track_future(async move {
+        let bounded = async move {
             tokio::select! {
                 () = kill.cancelled() => {}
                 () = task => {}
             }
-        }));
+        };
+        self.tracker.spawn_on(bounded, runtime);
     }
 
     /// Waits for all tasks; after `deadline` ends those that are left and says how many.
@@ -49,7 +61,7 @@ impl Tasks {
 
 /// Long-lived loops, each of which ends with a `T`.
 #[derive(Debug)]
-pub(crate) struct Loops<T>(JoinSet<T>);
+pub(crate) struct Loops<T>(JoinSet<Result<T, Panicked>>);
 
 /// A loop panicked.
 #[derive(Debug)]
@@ -61,16 +73,36 @@ impl<T: Send + 'static> Loops<T> {
     }
 
     pub(crate) fn spawn(&mut self, task: impl Future<Output = T> + Send + 'static) {
-        self.0.spawn(task);
+        self.0.spawn(async move { Ok(task.await) });
+    }
+
+    /// Runs a loop that blocks on a thread of its own. It has to end by itself soon after it was
+    /// told to: nothing can end it from outside.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub(crate) fn spawn_thread(
+        &mut self,
+        name: &str,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<()> {
+        let (sender, ended) = oneshot::channel();
+        let body = move || {
+            // The receiver is gone when the server was dropped: nobody wants to know.
+            let _ = sender.send(body());
+        };
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(body)?;
+        // A panic drops the sender.
+        self.0
+            .spawn(async move { ended.await.map_err(|_| Panicked) });
+        Ok(())
     }
 
     /// The next loop that ended; none when none is left.
     pub(crate) async fn ended(&mut self) -> Option<Result<T, Panicked>> {
-        Some(
-            self.0
-                .join_next()
-                .await?
-                .map_err(|_panic_or_abort| Panicked),
-        )
+        let ended = self.0.join_next().await?;
+        Some(ended.unwrap_or(Err(Panicked)))
     }
 }

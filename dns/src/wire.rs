@@ -131,3 +131,21 @@ pub fn skip_name(octets: &[u8], at: usize) -> Option<usize> {
         }
     }
 }
+
+/// The end of the name at `at`, if it is whole: no pointer, at most 255 octets (RFC 1035 §2.3.4).
+/// In the first name of a message a pointer could only lead into the header or to itself.
+pub fn whole_name(octets: &[u8], at: usize) -> Option<usize> {
+    const MAX_NAME: usize = 255;
+    const MAX_LABEL: u8 = 63;
+    let start = at;
+    let mut at = at;
+    loop {
+        let length = *octets.get(at)?;
+        at += 1;
+        match length {
+            0 => return (at - start <= MAX_NAME).then_some(at),
+            1..=MAX_LABEL => at += usize::from(length),
+            _ => return None,
+        }
+    }
+}

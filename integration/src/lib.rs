@@ -23,6 +23,7 @@
 //! ```
 
 mod agent;
+mod image;
 pub mod kube;
 pub mod lab;
 mod local;
@@ -35,6 +36,7 @@ mod wait;
 pub mod wire;
 
 pub use agent::agent_binary;
+pub use image::{OWN_IMAGE, own_image};
 pub use local::spawn_local;
 pub use say::{Step, say};
 pub use wait::{Wait, wait_until};

@@ -29,7 +29,11 @@ fn installed(name: &str) -> bool {
 
 /// Installs what is missing; needs root.
 pub fn install() -> Result<()> {
-    let missing = missing();
+    install_these(&missing())
+}
+
+/// Installs these packages, of which there may be none; needs root.
+pub fn install_these(missing: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
@@ -39,7 +43,7 @@ pub fn install() -> Result<()> {
     let step = Step::announced(format!("apt-get install {}", missing.join(" ")));
     apt(&["update", "--quiet=2"])?;
     let mut args = vec!["install", "--yes", "--quiet=2", "--no-install-recommends"];
-    args.extend(&missing);
+    args.extend(missing);
     apt(&args)?;
     step.done();
     Ok(())

@@ -403,7 +403,7 @@ fn every_call_and_error_of_headscale_029() -> Result<()> {
 }
 
 #[test]
-#[ignore = "builds a second Headscale, many minutes when cold; run it with --ignored before a pin moves"]
+#[ignore = "builds a second Headscale; `cargo xtask test oldest-headscale` runs it, before a pin moves"]
 fn every_call_and_error_of_headscale_028() -> Result<()> {
     every_call(ControlVersion::V028, (0, 28), false)
 }

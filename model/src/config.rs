@@ -1,5 +1,6 @@
 //! The agent's config file, as domain types: what has been parsed is valid.
 
+mod loops;
 pub(crate) mod meaning;
 mod parse;
 mod render;
@@ -9,6 +10,7 @@ pub(crate) mod wire;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ipnet::Ipv4Net;
+pub use loops::loops;
 pub use parse::{Parsed, parse};
 pub use render::render;
 
@@ -102,6 +104,20 @@ pub struct RoutesConfig {
     pub egress_targets: Vec<Ipv4Addr>,
     /// Leave out prefixes that another one covers. Default true.
     pub aggregate: bool,
+    /// Hosts of the site see the gateway's address instead of the peer's (masquerading), so that
+    /// they need no route to the tailnet. Default true.
+    pub snat: bool,
+    /// Entries that cannot be advertised, and so are left out.
+    pub refused: Vec<RefusedRoute>,
+}
+
+/// An entry of the routes that cannot be advertised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedRoute {
+    /// The entry as written, fit to be printed.
+    pub text: String,
+    /// Why, and what to write instead.
+    pub why: String,
 }
 
 #[cfg(test)]

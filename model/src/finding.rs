@@ -7,7 +7,9 @@ use std::fmt;
 pub enum Severity {
     /// The file works, but probably not as its author thinks.
     Warning,
-    /// The file, or the part of it that the finding names, cannot be used.
+    /// The entry that the finding names is left out; the rest of the file can be used without it.
+    LeftOut,
+    /// The file cannot be used.
     Error,
 }
 
@@ -36,8 +38,13 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// True when the file, or the part the finding names, cannot be used.
+    /// True when the file, or the entry the finding names, cannot be used.
     pub fn is_error(&self) -> bool {
+        self.severity != Severity::Warning
+    }
+
+    /// True when the whole file cannot be used.
+    pub fn spoils_the_file(&self) -> bool {
         self.severity == Severity::Error
     }
 
@@ -110,6 +117,36 @@ impl Report {
     /// Adds a remark on something that cannot be used.
     pub(crate) fn error(&mut self, place: &Place, what: impl Into<String>, fix: impl Into<String>) {
         self.0.push(Finding::new(Severity::Error, place, what, fix));
+    }
+
+    /// Adds a remark on an entry that the file can be used without.
+    pub(crate) fn leave_out(
+        &mut self,
+        place: &Place,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        self.0
+            .push(Finding::new(Severity::LeftOut, place, what, fix));
+    }
+
+    /// Nothing is left of what entries were left out of: their remarks count for the whole file.
+    pub(crate) fn spoil(&mut self) {
+        for finding in &mut self.0 {
+            if finding.severity == Severity::LeftOut {
+                finding.severity = Severity::Error;
+            }
+        }
+    }
+
+    /// The remark added last.
+    pub(crate) fn last(&self) -> Option<&Finding> {
+        self.0.last()
+    }
+
+    /// True when the whole file cannot be used.
+    pub(crate) fn is_spoiled(&self) -> bool {
+        self.0.iter().any(Finding::spoils_the_file)
     }
 
     /// Adds a remark on something that works, but probably not as meant.

@@ -1,9 +1,11 @@
 //! The hosts file: dynamic names of the zone and overrides of the extra zones.
 
+mod entries;
 mod parse;
 
 use std::net::IpAddr;
 
+pub use entries::Entries;
 pub use parse::HostsError;
 
 use crate::finding::Finding;
@@ -14,7 +16,7 @@ use crate::name::DnsName;
 pub struct Hosts {
     /// One entry per (line, name), without the names that were skipped. Not deduplicated, not
     /// filtered by zone: the zone does both.
-    pub entries: Vec<HostEntry>,
+    pub entries: Entries,
     /// Lines that are neither blank nor only a comment.
     pub content_lines: usize,
     /// Names or lines that were skipped.

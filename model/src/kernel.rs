@@ -87,6 +87,15 @@ impl KernelView {
             .map(|(index, link)| (*index, link))
     }
 
+    /// Every address of this host, of both families.
+    pub fn own_addresses(&self) -> Vec<IpAddr> {
+        self.links
+            .values()
+            .flat_map(|link| &link.addresses)
+            .map(IpNet::addr)
+            .collect()
+    }
+
     /// Every IPv4 address of this host.
     pub fn own_ipv4(&self) -> Vec<Ipv4Addr> {
         self.links

@@ -51,7 +51,7 @@ impl DnsName {
     /// # Errors
     /// Any [`NameError`] but `Wire`; wildcards and non-ASCII text are `Character`.
     pub fn parse_host(text: &str) -> Result<Self, NameError> {
-        Self::parse(text, |c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+        Self::parse(text, is_host_character)
     }
 
     /// Reads a name as a person asks for it: like [`DnsName::parse_host`], but any printable
@@ -64,32 +64,19 @@ impl DnsName {
     }
 
     fn parse(text: &str, allowed: impl Fn(char) -> bool) -> Result<Self, NameError> {
-        if text.is_empty() {
-            return Err(NameError::Empty);
-        }
-        if text == "." {
-            return Ok(Self::root());
-        }
-        let text = text.strip_suffix('.').unwrap_or(text);
         let mut octets = Vec::with_capacity(text.len() + 2);
-        for label in text.split('.') {
-            if label.is_empty() {
-                return Err(NameError::EmptyLabel);
-            }
-            if let Some(c) = label.chars().find(|c| !allowed(*c)) {
-                return Err(NameError::Character(c));
-            }
-            if label.len() > MAX_LABEL {
-                return Err(NameError::LabelTooLong(label.chars().take(16).collect()));
-            }
-            octets.push(u8::try_from(label.len()).unwrap_or(u8::MAX));
-            octets.extend(label.bytes().map(|b| b.to_ascii_lowercase()));
-        }
-        octets.push(0);
-        if octets.len() > MAX_OCTETS {
-            return Err(NameError::TooLong);
-        }
+        write_text(text, allowed, &mut octets)?;
         Ok(Self(octets.into_boxed_slice()))
+    }
+
+    /// As [`DnsName::parse_host`], but appends the canonical wire form to `octets`: many names
+    /// in one buffer. After an error nothing was appended.
+    ///
+    /// # Errors
+    /// As [`DnsName::parse_host`].
+    pub fn write_host(text: &str, octets: &mut Vec<u8>) -> Result<(), NameError> {
+        let start = octets.len();
+        write_text(text, is_host_character, octets).inspect_err(|_| octets.truncate(start))
     }
 
     /// Takes an uncompressed wire-format name, in any case.
@@ -184,6 +171,59 @@ impl DnsName {
     pub fn is_within(&self, zone: &Self) -> bool {
         self.suffixes().any(|suffix| suffix == zone.as_wire())
     }
+}
+
+fn is_host_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == '_'
+}
+
+fn write_text(
+    text: &str,
+    allowed: impl Fn(char) -> bool,
+    octets: &mut Vec<u8>,
+) -> Result<(), NameError> {
+    if text.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if text == "." {
+        octets.push(0);
+        return Ok(());
+    }
+    let start = octets.len();
+    let text = text.strip_suffix('.').unwrap_or(text);
+    for label in text.split('.') {
+        if label.is_empty() {
+            return Err(NameError::EmptyLabel);
+        }
+        if let Some(c) = label.chars().find(|c| !allowed(*c)) {
+            return Err(NameError::Character(c));
+        }
+        if label.len() > MAX_LABEL {
+            return Err(NameError::LabelTooLong(label.chars().take(16).collect()));
+        }
+        octets.push(u8::try_from(label.len()).unwrap_or(u8::MAX));
+        octets.extend(label.bytes().map(|b| b.to_ascii_lowercase()));
+    }
+    octets.push(0);
+    if octets.len() - start > MAX_OCTETS {
+        return Err(NameError::TooLong);
+    }
+    Ok(())
+}
+
+/// The part of a wire-format name that comes before `zone`, its end by whole labels: empty for
+/// the zone's own name, none for a name outside of it. Both in canonical form.
+pub fn relative_to<'a>(wire: &'a [u8], zone: &[u8]) -> Option<&'a [u8]> {
+    let cut = wire.len().checked_sub(zone.len())?;
+    let (relative, end) = wire.split_at_checked(cut)?;
+    if end != zone {
+        return None;
+    }
+    let mut at = 0;
+    while at < cut {
+        at += usize::from(*relative.get(at)?) + 1;
+    }
+    (at == cut).then_some(relative)
 }
 
 /// The wire form of the parent of a wire-format name; none for the root.

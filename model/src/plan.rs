@@ -3,14 +3,15 @@
 
 mod drift;
 mod login;
+mod saved;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
 
 pub use drift::{DriftMemory, HEAL_PAUSE};
 pub use login::{LOGIN_RETRY, LoginMemory, LoginState, login_state};
+pub use saved::SavedMemory;
 
 use crate::tailnet::{AuthKey, Backend, Prefs, PrefsChange};
 
@@ -19,6 +20,8 @@ use crate::tailnet::{AuthKey, Backend, Prefs, PrefsChange};
 pub struct Desired {
     /// The exact set to advertise, sorted; None: neither routes nor prefs are ours.
     pub routes: Option<Vec<Ipv4Net>>,
+    /// Masquerade what peers send to the site; counts only with routes.
+    pub snat: bool,
     /// The key in the key file at present.
     pub key: Option<AuthKey>,
 }
@@ -32,6 +35,8 @@ pub struct Observed {
     pub prefs: Prefs,
     /// Its health warnings.
     pub health: Vec<String>,
+    /// Connected to the control server.
+    pub online: bool,
     /// The node key has expired, by time or by an administrator.
     pub expired: bool,
     /// What the control server said against the last login attempt, if it was refused.
@@ -45,8 +50,36 @@ pub struct Memory {
     pub login: LoginMemory,
     /// About the advertised routes.
     pub routes: DriftMemory<Vec<Ipv4Net>>,
-    /// About the prefs of a gateway.
-    pub prefs: DriftMemory<()>,
+    /// About the prefs of a gateway, by whether it is to masquerade.
+    pub prefs: DriftMemory<bool>,
+    /// About what a restart of tailscaled brought back.
+    pub saved: SavedMemory,
+    /// Since when it runs without the control server.
+    offline_since: Option<Duration>,
+    offline: bool,
+}
+
+/// Without the control server for so long, tailscaled has lost it; before, it is still connecting.
+const OFFLINE: Duration = Duration::from_secs(10);
+
+/// Why tailscaled does not take a write, by what a person does about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// Its config file locks the prefs.
+    Locked,
+    /// We are neither root nor its operator.
+    NotOperator,
+    /// Another reason, or no answer.
+    Other,
+}
+
+/// A write that tailscaled did not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What to do about it.
+    pub kind: RefusalKind,
+    /// What was said, with the fix.
+    pub why: String,
 }
 
 /// One write to tailscaled.
@@ -90,7 +123,7 @@ pub fn plan(desired: &Desired, observed: &Observed, memory: &Memory, now: Durati
             let Some(wanted) = &desired.routes else {
                 return Next::Nothing;
             };
-            let prefs = next_prefs(observed, memory, now);
+            let prefs = next_prefs(desired, observed, memory, now);
             if matches!(prefs, Next::Write(_)) || advertises(&observed.prefs, wanted) {
                 return prefs;
             }
@@ -99,7 +132,7 @@ pub fn plan(desired: &Desired, observed: &Observed, memory: &Memory, now: Durati
                 Err(at) => Next::Later(at),
             }
         }
-        Backend::Stopped if desired.routes.is_some() => next_prefs(observed, memory, now),
+        Backend::Stopped if desired.routes.is_some() => next_prefs(desired, observed, memory, now),
         // A write in these states is lost or refused; the change to Running brings us back here.
         Backend::NoState
         | Backend::InUseOtherUser
@@ -109,11 +142,11 @@ pub fn plan(desired: &Desired, observed: &Observed, memory: &Memory, now: Durati
     }
 }
 
-fn next_prefs(observed: &Observed, memory: &Memory, now: Duration) -> Next {
-    let Some(change) = mending(&observed.prefs) else {
+fn next_prefs(desired: &Desired, observed: &Observed, memory: &Memory, now: Duration) -> Next {
+    let Some(change) = mending(&observed.prefs, desired.snat) else {
         return Next::Nothing;
     };
-    match memory.prefs.may_write(&(), now) {
+    match memory.prefs.may_write(&desired.snat, now) {
         Ok(()) => Next::Write(Action::MendPrefs(change)),
         Err(at) => Next::Later(at),
     }
@@ -124,19 +157,25 @@ pub fn advertises(prefs: &Prefs, wanted: &[Ipv4Net]) -> bool {
     if !prefs.unreadable_routes.is_empty() {
         return false;
     }
-    let have: BTreeSet<IpNet> = prefs.advertise_routes.iter().copied().collect();
-    let want: BTreeSet<IpNet> = wanted.iter().copied().map(IpNet::V4).collect();
-    have == want
+    let sorted = |mut nets: Vec<IpNet>| {
+        nets.sort_unstable();
+        nets.dedup();
+        nets
+    };
+    let want = wanted.iter().copied().map(IpNet::V4).collect();
+    sorted(prefs.advertise_routes.clone()) == sorted(want)
 }
 
-/// The change that makes these prefs fit for a gateway; None when they are.
-pub fn mending(prefs: &Prefs) -> Option<PrefsChange> {
+/// The change that makes these prefs fit for a gateway that masquerades or does not; None when
+/// they are.
+pub fn mending(prefs: &Prefs, snat: bool) -> Option<PrefsChange> {
     let Prefs {
         want_running,
         route_all,
         corp_dns,
         shields_up,
         exit_node,
+        no_snat,
         ..
     } = prefs;
     let change = PrefsChange {
@@ -148,6 +187,7 @@ pub fn mending(prefs: &Prefs) -> Option<PrefsChange> {
         corp_dns: corp_dns.then_some(false),
         shields_up: shields_up.then_some(false),
         no_exit_node: !exit_node.is_empty(),
+        no_snat: (*no_snat == snat).then_some(!snat),
     };
     (change != PrefsChange::default()).then_some(change)
 }
@@ -161,6 +201,7 @@ pub fn mending_command(change: &PrefsChange) -> String {
         corp_dns,
         shields_up,
         no_exit_node,
+        no_snat,
     } = change;
     let mut flags = Vec::new();
     if route_all.is_some() {
@@ -175,6 +216,11 @@ pub fn mending_command(change: &PrefsChange) -> String {
     if *no_exit_node {
         flags.push("--exit-node=");
     }
+    match no_snat {
+        Some(true) => flags.push("--snat-subnet-routes=false"),
+        Some(false) => flags.push("--snat-subnet-routes=true"),
+        None => {}
+    }
     match (flags.is_empty(), want_running.is_some()) {
         (true, _) => "tailscale up".to_owned(),
         (false, false) => format!("tailscale set {}", flags.join(" ")),
@@ -186,6 +232,12 @@ impl Memory {
     /// Notes an observation, before the plan that is made from it.
     pub fn observe(&mut self, desired: &Desired, observed: &Observed, now: Duration) {
         self.login.observe(desired, observed, now);
+        self.saved.observe(observed);
+        let offline = observed.backend == Backend::Running && !observed.online;
+        self.offline_since = offline.then(|| self.offline_since.unwrap_or(now));
+        self.offline = self
+            .offline_since
+            .is_some_and(|since| now >= since + OFFLINE);
         if observed.backend != Backend::Running {
             // What a login or a restart changed is nobody's drift.
             self.routes.forget();
@@ -197,8 +249,8 @@ impl Memory {
         if let Some(wanted) = &desired.routes {
             self.routes
                 .observe(wanted, advertises(&observed.prefs, wanted), now);
-            self.prefs
-                .observe(&(), mending(&observed.prefs).is_none(), now);
+            let fit = mending(&observed.prefs, desired.snat).is_none();
+            self.prefs.observe(&desired.snat, fit, now);
         }
     }
 
@@ -211,10 +263,16 @@ impl Memory {
         }
     }
 
+    /// tailscaled runs, and has lost the control server.
+    pub fn is_offline(&self) -> bool {
+        self.offline
+    }
+
     /// The connection to tailscaled was lost: it may come back with other prefs.
     pub fn lost(&mut self) {
         self.routes.forget();
         self.prefs.forget();
+        self.saved.lost();
     }
 }
 

@@ -33,6 +33,9 @@ pub struct StatusReport {
     pub routes: Vec<RouteTruth>,
     /// Kernel checks by name.
     pub kernel_checks: Vec<CheckReport>,
+    /// The interfaces that carry the gateway's traffic.
+    #[serde(default)]
+    pub links: Vec<LinkReport>,
     /// Summaries for machines and people.
     pub conditions: Vec<Condition>,
 }
@@ -170,10 +173,41 @@ pub struct RouteTruth {
     pub advertised: bool,
     /// The kernel forwards and has a way to it that is not the tailnet.
     pub kernel: Tri,
+    /// The way that the kernel takes; absent when it has none or was not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathReport>,
     /// The first step that fails, or `Carried` when all hold.
     pub reason: String,
     /// What that means and what to do.
     pub message: String,
+}
+
+/// The kernel's way to a prefix.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PathReport {
+    /// The interface that packets leave by.
+    pub interface: String,
+    /// The next hop; absent on the link itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<String>,
+    /// MTU of the interface in octets.
+    pub mtu: u32,
+    /// TCP's advertised MSS in octets where the route sets one; else the kernel takes the MTU's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advmss: Option<u32>,
+}
+
+/// An interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LinkReport {
+    /// Its name.
+    pub name: String,
+    /// Up, with a carrier.
+    pub up: bool,
+    /// MTU in octets.
+    pub mtu: u32,
 }
 
 /// Yes, no, or not known.

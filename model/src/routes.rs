@@ -10,6 +10,10 @@ use crate::config::RoutesConfig;
 /// LAN prefixes at most, as in the custom resource.
 pub const MAX_LAN_PREFIXES: usize = 128;
 
+/// Egress targets at most. More were never measured end to end: each is a prefix that the control
+/// server approves and that every peer takes into its kernel.
+pub const MAX_EGRESS_TARGETS: usize = 4096;
+
 /// Why a prefix must not be advertised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Unroutable {
@@ -68,6 +72,8 @@ pub fn wanted(config: &RoutesConfig) -> Vec<Ipv4Net> {
         tailnet_lb_cidr,
         egress_targets,
         aggregate,
+        snat: _,
+        refused: _,
     } = config;
     let mut all: Vec<Ipv4Net> = lan
         .iter()

@@ -108,6 +108,8 @@ impl HealthWarning {
     /// The state store could not be opened: logins are refused until the process is restarted
     /// (`ipn.StateStoreHealth`).
     pub const STATE_STORE: &str = "state-store-health";
+    /// How the text of that warning begins, which is all that the status shows of it.
+    pub const STATE_STORE_WORDS: &str = "State store failed to initialize";
     /// Logged out; the text holds the last login's error (`health.LoginStateWarnable`).
     pub const LOGIN_STATE: &str = "login-state";
 }
@@ -176,4 +178,6 @@ pub struct PrefsChange {
     pub shields_up: Option<bool>,
     /// Use no exit node.
     pub no_exit_node: bool,
+    /// Do not masquerade subnet traffic.
+    pub no_snat: Option<bool>,
 }

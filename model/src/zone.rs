@@ -5,14 +5,16 @@
 
 mod build;
 mod resolve;
+mod table;
 
-use std::collections::HashMap;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::fmt;
+use std::net::SocketAddr;
 
 pub use build::{Census, HostsInput};
 pub use resolve::{End, MAX_LINKS, Records, Resolution};
 
-use crate::name::DnsName;
+use crate::name::{DnsName, relative_to};
+use table::Table;
 
 /// Record types that the zone decides about, by their IANA numbers.
 pub mod rtype {
@@ -67,43 +69,28 @@ pub enum HostsState {
     Read,
 }
 
-/// Addresses of one name, one RRset per family, without repetition.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Addresses {
-    /// The A RRset in file order.
-    pub v4: Vec<Ipv4Addr>,
-    /// The AAAA RRset in file order.
-    pub v6: Vec<Ipv6Addr>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Node {
-    EmptyNonTerminal,
-    Alias(DnsName),
-    Static(Addresses),
-    Dynamic(Addresses),
-}
-
 /// A zone whose names are forwarded unless overridden.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct ExtraZone {
     /// Its apex.
     pub apex: DnsName,
     /// Servers in order of preference.
     pub upstreams: Vec<SocketAddr>,
-    overrides: HashMap<DnsName, Addresses>,
+    overrides: Table,
 }
 
 /// Everything that answers depend on, of one generation; immutable.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Snapshot {
     generation: u64,
     serial: u32,
     ttl: u32,
     negative_ttl: u32,
     apex: DnsName,
-    wildcard: Option<(DnsName, Ipv4Addr)>,
-    nodes: HashMap<DnsName, Node>,
+    wildcard: Option<[u8; 4]>,
+    /// Names relative to the apex.
+    names: Table,
+    aliases: Vec<DnsName>,
     extra_zones: Vec<ExtraZone>,
     hosts: HostsState,
 }
@@ -152,18 +139,32 @@ impl Snapshot {
 
     /// The zone that a name belongs to, by whole labels.
     pub fn zone_of(&self, name: &DnsName) -> Option<ZoneRef> {
-        if name.is_within(&self.apex) {
-            return Some(ZoneRef::Primary);
+        self.place(name.as_wire()).map(|(zone, _)| zone)
+    }
+
+    /// The zone of a name, and the name relative to that zone's apex.
+    fn place<'a>(&self, name: &'a [u8]) -> Option<(ZoneRef, &'a [u8])> {
+        if let Some(relative) = relative_to(name, self.apex.as_wire()) {
+            return Some((ZoneRef::Primary, relative));
         }
         self.extra_zones
             .iter()
-            .position(|zone| name.is_within(&zone.apex))
-            .map(ZoneRef::Extra)
+            .enumerate()
+            .find_map(|(index, zone)| {
+                let relative = relative_to(name, zone.apex.as_wire())?;
+                Some((ZoneRef::Extra(index), relative))
+            })
     }
 
     /// Whether dynamic names are known.
     pub fn hosts(&self) -> HostsState {
         self.hosts
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Snapshot({} generation {})", self.apex, self.generation)
     }
 }
 

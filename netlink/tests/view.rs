@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::Ipv4Net;
 use lab::{GATEWAY, in_namespace, ip, ips, set};
-use tsunaro_model::kernel::checks::{CheckState, Duty, KernelInputs, check};
+use tsunaro_model::kernel::checks::{CheckState, Duty, KernelInputs, Opinion, Opinions, check};
 use tsunaro_model::kernel::{KernelView, Path, Rule};
 use tsunaro_netlink::Kernel;
 
@@ -39,6 +39,11 @@ fn complaints(view: &KernelView, wanted: &[&str]) -> Vec<(String, &'static str)>
         wanted: wanted.iter().copied().map(net).collect(),
         tailnet_addresses: vec!["100.64.0.7".parse().unwrap()],
         resolvers: vec![],
+        control_server: Some(vec![]),
+        opinions: Opinions {
+            forwarding: Opinion::Fine,
+            udp_gro: Opinion::Fine,
+        },
     };
     check(view, &inputs)
         .into_iter()
@@ -48,9 +53,9 @@ fn complaints(view: &KernelView, wanted: &[&str]) -> Vec<(String, &'static str)>
                 reason: "NeedsNetAdmin",
                 ..
             } => None,
-            CheckState::Failed { reason, .. } | CheckState::Unknown { reason, .. } => {
-                Some((check.name.to_string(), reason))
-            }
+            CheckState::Failed { reason, .. }
+            | CheckState::Warned { reason, .. }
+            | CheckState::Unknown { reason, .. } => Some((check.name.to_string(), reason)),
         })
         .collect()
 }

@@ -25,6 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("tsunaro-controller", &["tsunaro-model"]),
     ("tsunaro-integration", &[]),
+    ("tsunaro-bench", &["tsunaro-integration"]),
     ("xtask", &["tsunaro-integration"]),
 ];
 

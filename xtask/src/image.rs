@@ -12,23 +12,32 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use sha2::{Digest, Sha256};
+use tsunaro_integration::OWN_IMAGE;
 
 use build::{Built, Platform};
 use oci::{File, Image};
 use source::Source;
 
-/// What an image with the agent alone may have, in bytes.
-const MAX_SIZE: usize = 15_000_000;
+/// What the agent may add to an image, compressed, in bytes: every node that runs a gateway pulls it.
+const MAX_AGENT: usize = 15_000_000;
 
-/// The program of the image; the controller joins it once there is one.
-const PACKAGE: &str = "tsunaro-agent";
+const AGENT: &str = "tsunaro-agent";
+const CONTROLLER: &str = "tsunaro-controller";
+
+/// The image's programs. The first is its entry point.
+const PROGRAMS: [&str; 2] = [AGENT, CONTROLLER];
+
+/// The image's own name.
+const TITLE: &str = "tsunaro";
+const DESCRIPTION: &str =
+    "Subnet router and split-DNS resolver between a Kubernetes cluster and a Headscale tailnet";
 
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
     /// The archive; the SBOM lies beside it as FILE.cdx.json. Default: in the target directory.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The image's name with its tag. Default: localhost/tsunaro-agent:VERSION.
+    /// The image's name with its tag. Default: localhost/tsunaro:VERSION.
     #[arg(long, value_name = "NAME:TAG")]
     name: Option<String>,
     /// Build all of it a second time, from nothing and in another directory, and compare.
@@ -36,18 +45,34 @@ pub(crate) struct ImageArgs {
     check: bool,
 }
 
-pub(crate) fn run(args: &ImageArgs) -> Result<()> {
+/// Builds the tools that making the image needs.
+pub(crate) fn setup() -> Result<()> {
+    build::ensure_auditable()?;
+    Ok(())
+}
+
+/// Makes the image that the tests run, under the name that rendered objects give it.
+pub(crate) fn for_tests() -> Result<PathBuf> {
+    run(&ImageArgs {
+        output: None,
+        name: Some(OWN_IMAGE.to_owned()),
+        check: false,
+    })
+}
+
+/// Makes the image, and gives the archive.
+pub(crate) fn run(args: &ImageArgs) -> Result<PathBuf> {
     let platform = Platform::of_this_machine()?;
-    let source = Source::read(PACKAGE)?;
+    let source = Source::read(AGENT)?;
     let name = args
         .name
         .clone()
-        .unwrap_or_else(|| format!("localhost/{PACKAGE}:{}", source.version));
+        .unwrap_or_else(|| format!("localhost/{TITLE}:{}", source.version));
     let dir = source.target_directory.join("image");
     let output = args
         .output
         .clone()
-        .unwrap_or_else(|| dir.join(format!("{PACKAGE}-{}.oci.tar", platform.architecture)));
+        .unwrap_or_else(|| dir.join(format!("{TITLE}-{}.oci.tar", platform.architecture)));
 
     let made = make(&source, platform, &name, &dir)?;
     if args.check {
@@ -64,26 +89,35 @@ pub(crate) fn run(args: &ImageArgs) -> Result<()> {
     write(&output, &made.archive)?;
     write(&sbom, &made.sbom)?;
     println!(
-        "{name}\n  image    {}\n  archive  {} ({:.1} MB, sha256:{})\n  program  {:.1} MB, static, {}\n  sbom     {} ({} components)\n  commit   {}",
+        "{name}\n  image    {}\n  archive  {} ({:.1} MB, sha256:{})",
         made.digest,
         output.display(),
         megabytes(made.archive.len()),
         hex(&made.archive),
-        megabytes(made.built.bytes.len()),
-        match made.built.audited {
-            0 => "without auditable dependency data".to_owned(),
-            count => format!("auditable data of {count} crates"),
-        },
+    );
+    for (built, layer) in made.programs.iter().zip(&made.layers) {
+        println!(
+            "  program  /{} ({:.1} MB, {:.1} MB compressed), static, auditable data of {} crates",
+            built.package,
+            megabytes(built.bytes.len()),
+            megabytes(*layer),
+            built.audited,
+        );
+    }
+    println!(
+        "  sbom     {} ({} components)\n  commit   {}",
         sbom.display(),
         made.components,
         source.commit,
     );
-    Ok(())
+    Ok(output)
 }
 
 /// Everything that one build gives.
 struct Made {
-    built: Built,
+    programs: Vec<Built>,
+    /// The size of each program's layer.
+    layers: Vec<usize>,
     archive: Vec<u8>,
     digest: String,
     sbom: Vec<u8>,
@@ -91,40 +125,49 @@ struct Made {
 }
 
 fn make(source: &Source, platform: Platform, name: &str, target_dir: &Path) -> Result<Made> {
-    let built = build::build(source, platform, PACKAGE, target_dir)?;
+    // One after the other, so that each gets the features that it asks for and no more.
+    let programs = PROGRAMS
+        .into_iter()
+        .map(|package| build::build(source, platform, package, target_dir))
+        .collect::<Result<Vec<_>>>()?;
     let image = Image {
         name: name.to_owned(),
         architecture: platform.architecture,
         created: source.committed,
         user: "65534:65534",
-        entrypoint: vec![format!("/{PACKAGE}")],
+        entrypoint: vec![format!("/{AGENT}")],
         command: ["run", "--config", "/etc/tsunaro/gateway.yaml"]
             .map(str::to_owned)
             .into(),
-        labels: source.labels(PACKAGE),
-        files: vec![File {
-            path: PACKAGE.to_owned(),
-            mode: 0o755,
-            content: built.bytes.clone(),
-        }],
+        labels: source.labels(TITLE, DESCRIPTION),
+        files: programs
+            .iter()
+            .map(|built| File {
+                path: built.package.to_owned(),
+                mode: 0o755,
+                content: built.bytes.clone(),
+            })
+            .collect(),
     };
     let archive = image.archive()?;
-    ensure!(
-        archive.bytes.len() < MAX_SIZE,
-        "the archive has {:.1} MB; it may have {:.1} MB",
-        megabytes(archive.bytes.len()),
-        megabytes(MAX_SIZE)
-    );
-    let sbom = sbom::collect(
-        source,
-        platform,
-        PACKAGE,
-        &hex(&built.bytes),
-        &archive.digest,
-    )?;
+    for (built, size) in programs.iter().zip(&archive.layers) {
+        ensure!(
+            built.package != AGENT || *size < MAX_AGENT,
+            "the layer of {} has {:.1} MB; it may have {:.1} MB",
+            built.package,
+            megabytes(*size),
+            megabytes(MAX_AGENT)
+        );
+    }
+    let hashes: Vec<(&str, String)> = programs
+        .iter()
+        .map(|built| (built.package, hex(&built.bytes)))
+        .collect();
+    let sbom = sbom::collect(source, platform, &hashes, &archive.digest)?;
     let components = sbom.components();
     Ok(Made {
-        built,
+        programs,
+        layers: archive.layers,
         digest: archive.digest,
         archive: archive.bytes,
         sbom: sbom.json()?,
@@ -133,11 +176,12 @@ fn make(source: &Source, platform: Platform, name: &str, target_dir: &Path) -> R
 }
 
 fn compare(first: &Made, second: &Made) -> Result<()> {
-    for (what, one, two) in [
-        ("programs", &first.built.bytes, &second.built.bytes),
+    let programs = first.programs.iter().zip(&second.programs);
+    let programs = programs.map(|(one, two)| (one.package, &one.bytes, &two.bytes));
+    for (what, one, two) in programs.chain([
         ("archives", &first.archive, &second.archive),
         ("SBOMs", &first.sbom, &second.sbom),
-    ] {
+    ]) {
         if one != two {
             let at = one
                 .iter()
@@ -145,7 +189,7 @@ fn compare(first: &Made, second: &Made) -> Result<()> {
                 .position(|(one, two)| one != two)
                 .unwrap_or(one.len().min(two.len()));
             bail!(
-                "two builds gave different {what}: {} and {} bytes, different from byte {at} on",
+                "two builds differ in {what}: {} and {} bytes, different from byte {at} on",
                 one.len(),
                 two.len()
             );

@@ -1,12 +1,14 @@
 //! The project's own commands. `cargo xtask test` runs the tests.
 
 mod architecture;
+mod bench;
 mod crds;
 mod deny;
 mod fuzz;
 mod image;
 mod node;
 mod rules;
+mod speed;
 mod step;
 mod test;
 
@@ -32,12 +34,15 @@ struct Cli {
 enum Command {
     /// Run the tests, or one part of them; ends with the counts.
     Test {
-        /// The part to run; without it, the lints and all parts but `kubernetes`.
+        /// The part to run; without it, the lints and all parts but those that say so.
         #[arg(value_enum)]
         part: Option<test::Part>,
         /// Run only tests whose name contains this.
         filter: Option<String>,
     },
+    /// Measure.
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Check the direction between crates and the size of files.
     Architecture,
     /// Write docs/dns-rules.md: which test holds which rule of the DNS contract.
@@ -50,7 +55,7 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Check licences, sources and duplicate or banned crates with cargo-deny.
     Deny,
-    /// Write deploy/crds from the controller's types.
+    /// Write deploy/crds and deploy/manifests from what the controller prints.
     Crds {
         /// Only say whether the files are current, and fail when they are not.
         #[arg(long)]
@@ -60,7 +65,7 @@ enum Command {
     Image(image::ImageArgs),
     /// A Kubernetes node on this machine, as the tests have it, for a person to play with.
     Node(node::Node),
-    /// Install what the tests need (Debian packages, as root) and build the pinned peers once.
+    /// Install what tests and image need (Debian packages, as root) and build the pinned tools once.
     Setup,
 }
 
@@ -77,17 +82,19 @@ fn main() -> ExitCode {
 fn run() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Test { part, filter } => test::run(part, filter.as_deref())?,
+        Command::Bench(bench) => bench::run(&bench)?,
         Command::Architecture => architecture::run()?,
         Command::Rules { check } => rules::run(check)?,
         Command::Fuzz(options) => fuzz::run(&options)?,
         Command::Deny => deny::run()?,
         Command::Crds { check } => crds::run(check)?,
-        Command::Image(args) => image::run(&args)?,
+        Command::Image(args) => drop(image::run(&args)?),
         Command::Node(node) => return node::run(node),
         Command::Setup => {
             packages::install()?;
             Peers::ensure()?;
             ensure_kubernetes()?;
+            image::setup()?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -8,29 +8,59 @@ use tsunaro_integration::packages;
 use tsunaro_integration::peers::{Peers, ensure_kubernetes};
 
 use crate::step::{self, Counts};
-use crate::{architecture, crds, rules};
+use crate::{architecture, crds, image, rules, speed};
 
 /// A part of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
     /// Tables, properties, loopback sockets, and the kernel's own netlink (which needs root).
     Unit,
+    /// Instructions per answer against a budget.
+    Speed,
     /// The DNS cases on the wire of the real binary, compared with real CoreDNS and NSD.
     Dns,
     /// A real tailnet in network namespaces, and the clients of real life.
     Tailnet,
+    /// The controller at real servers: its Headscale client at Headscale, its custom resources and
+    /// objects at kube-apiserver.
+    Controller,
     /// A real Kubernetes node in namespaces. Only when named: on a busy machine it takes
     /// more minutes than all the others.
     Kubernetes,
-    /// The controller's Headscale client on a real Headscale.
-    Controller,
-    /// The reconciler on a real Kubernetes and a real Headscale. Only when named, as Kubernetes.
+    /// The reconciler at a real API server and a real Headscale. Only when named, as Kubernetes.
     Reconciler,
+    /// The Headscale client at the oldest Headscale that is supported. Only when named, before a pin
+    /// moves: it builds that Headscale.
+    OldestHeadscale,
+}
+
+impl Part {
+    /// Run with all the others.
+    fn is_default(self) -> bool {
+        !matches!(
+            self,
+            Self::Kubernetes | Self::Reconciler | Self::OldestHeadscale
+        )
+    }
+
+    /// Needs the pinned parts of Kubernetes.
+    fn needs_kubernetes(self) -> bool {
+        matches!(self, Self::Controller | Self::Kubernetes | Self::Reconciler)
+    }
+
+    /// Needs our agent's binary.
+    fn needs_agent(self) -> bool {
+        matches!(self, Self::Dns | Self::Tailnet | Self::Kubernetes)
+    }
 }
 
 pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     let mut counts = Counts::default();
     let all = part.is_none();
+    if part == Some(Part::Speed) {
+        packages::install()?;
+        return speed::run();
+    }
     if part != Some(Part::Unit) {
         packages::install()?;
     }
@@ -43,13 +73,16 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         let what = "unit tests, properties, loopback sockets";
         run_some(what, command.args(filter), filter, &mut counts)?;
     }
+    if all {
+        speed::run()?;
+    }
     if part != Some(Part::Unit) {
         Peers::ensure()?;
-        if matches!(part, Some(Part::Kubernetes | Part::Reconciler)) {
-            ensure_kubernetes()?;
-        }
     }
-    if !matches!(part, Some(Part::Unit | Part::Controller | Part::Reconciler)) {
+    if part.is_none_or(Part::needs_kubernetes) {
+        ensure_kubernetes()?;
+    }
+    if part.is_none_or(Part::needs_agent) {
         step::run(
             "build the agent",
             cargo("build").args(["-p", "tsunaro-agent"]),
@@ -75,19 +108,38 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             &["--test", "controller"],
             "the reconciler on a real Kubernetes and Headscale",
         ),
+        (
+            Part::Controller,
+            &["--test", "api"],
+            "custom resources at a real API server",
+        ),
+        (
+            Part::OldestHeadscale,
+            &["--test", "headscale"],
+            "the Headscale client on the oldest Headscale",
+        ),
     ] {
-        let named = part == Some(each);
-        let opt_in = matches!(each, Part::Kubernetes | Part::Reconciler);
-        if named || (all && !opt_in) {
+        if part == Some(each) || (all && each.is_default()) {
             let mut command = cargo("test");
             command
                 .args(["-p", "tsunaro-integration"])
                 .args(tests)
                 .args(filter);
             // A starting node keeps two cores busy.
-            let threads = if opt_in { 1 } else { 3 };
+            let threads = if matches!(each, Part::Kubernetes | Part::Reconciler) {
+                1
+            } else {
+                3
+            };
             command.args(["--", "--nocapture"]);
+            if each == Part::OldestHeadscale {
+                // Its test alone is marked so.
+                command.arg("--ignored");
+            }
             command.arg(format!("--test-threads={threads}"));
+            if each == Part::Kubernetes {
+                command.env("TSUNARO_IMAGE", image::for_tests()?);
+            }
             run_some(what, &mut command, filter, &mut counts)?;
         }
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use ipnet::Ipv4Net;
-use tsunaro_model::report::{RouteTruth, Tri};
+use tsunaro_model::report::{PathReport, RouteTruth, Tri};
 use tsunaro_model::routes;
 
 use super::check::read_config;
@@ -70,6 +70,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
         wanted: _,
         advertised,
         kernel,
+        path,
         reason,
         message,
     } = truth;
@@ -83,17 +84,32 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
         Tri::False => "no",
         Tri::Unknown => "not known",
     };
-    writeln!(out, "  kernel:     {shown}")?;
+    let way = path.as_ref().map(way).unwrap_or_default();
+    writeln!(out, "  kernel:     {shown}{way}")?;
     writeln!(out, "=> {reason}: {message}")?;
-    writeln!(
-        out,
-        "   approval is the control server's to tell: headscale nodes list-routes"
-    )?;
     Ok(if *advertised && *kernel == Tri::True {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// `, by eth0 through 192.0.2.1, MTU 1500`.
+fn way(path: &PathReport) -> String {
+    let PathReport {
+        interface,
+        gateway,
+        mtu,
+        advmss,
+    } = path;
+    let gateway = gateway
+        .as_ref()
+        .map(|gateway| format!(" through {gateway}"))
+        .unwrap_or_default();
+    let advmss = advmss
+        .map(|octets| format!(", advmss {octets}"))
+        .unwrap_or_default();
+    format!(", by {interface}{gateway}, MTU {mtu}{advmss}")
 }
 
 /// A prefix, or one address as a /32.

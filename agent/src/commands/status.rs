@@ -95,10 +95,10 @@ fn tables(report: &StatusReport, width: Option<u16>) -> String {
     let failing: Vec<&CheckReport> = report
         .kernel_checks
         .iter()
-        .filter(|check| check.status == Tri::False)
+        .filter(|check| check.status == Tri::False || warns(check))
         .collect();
     if !failing.is_empty() {
-        text.push_str("\nFAILING KERNEL CHECKS\n");
+        text.push_str("\nKERNEL CHECKS THAT FAIL OR WARN\n");
         let rows = failing.iter().map(|check| {
             [
                 check.name.clone(),
@@ -113,6 +113,11 @@ fn tables(report: &StatusReport, width: Option<u16>) -> String {
         ));
     }
     text
+}
+
+/// A check that passes, with something to say.
+fn warns(check: &CheckReport) -> bool {
+    check.status == Tri::True && !check.message.is_empty()
 }
 
 /// Microseconds as milliseconds; an RTT is far below 2³² µs.
@@ -220,6 +225,7 @@ fn routes(routes: &[RouteTruth], width: Option<u16>) -> String {
             wanted,
             advertised,
             kernel,
+            path: _,
             reason,
             message,
         } = truth;

@@ -25,6 +25,7 @@ impl Watched {
             config: dir.path().join("config"),
             hosts: Some(dir.path().join("mount/hosts")),
             key: None,
+            resolvers: None,
             hosts_max_bytes: 64,
         };
         let (paths, paths_out) = watch::channel(paths);

@@ -1,32 +1,73 @@
 //! What the loop says of events that a person would want to know.
 
-use tsunaro_model::plan::{Action, mending_command};
+use ipnet::Ipv4Net;
+use tsunaro_model::plan::{Action, Refusal, mending_command};
 use tsunaro_model::report::{Condition, Tri};
 use tsunaro_model::tailnet::Prefs;
 
-/// The end of a write to tailscaled.
-pub(super) fn applied(action: &Action, result: &Result<Option<Prefs>, String>) {
-    match (action, result) {
-        (Action::SetRoutes(routes), Ok(_)) if routes.is_empty() => {
+/// Prefixes that a line names at most.
+const MAX_NAMED: usize = 32;
+
+/// What came of a write.
+pub(super) enum Outcome {
+    Taken,
+    Refused(String),
+    /// In the same words as the last time.
+    RefusedAgain(String),
+}
+
+impl Outcome {
+    pub(super) fn of(result: &Result<Option<Prefs>, Refusal>, before: Option<&Refusal>) -> Self {
+        match result {
+            Ok(_) => Self::Taken,
+            Err(refusal) if Some(refusal) == before => Self::RefusedAgain(refusal.why.clone()),
+            Err(refusal) => Self::Refused(refusal.why.clone()),
+        }
+    }
+}
+
+/// The end of a write to tailscaled; `healed` tells that it undid another writer's change.
+pub(super) fn applied(action: &Action, outcome: &Outcome, healed: bool) {
+    match (action, outcome) {
+        (Action::SetRoutes(routes), Outcome::Taken) if healed => {
+            tracing::warn!(
+                routes = %some(routes),
+                "Another writer changed the advertised routes; they were put right"
+            );
+        }
+        (Action::SetRoutes(routes), Outcome::Taken) if routes.is_empty() => {
             tracing::info!("Routes withdrawn");
         }
-        (Action::SetRoutes(routes), Ok(_)) => {
-            let list: Vec<String> = routes.iter().map(ToString::to_string).collect();
-            tracing::info!(routes = %list.join(", "), "Advertised routes set");
+        (Action::SetRoutes(routes), Outcome::Taken) => {
+            tracing::info!(count = routes.len(), routes = %some(routes), "Advertised routes set");
         }
-        (Action::MendPrefs(change), Ok(_)) => {
+        (Action::MendPrefs(change), Outcome::Taken) => {
             let command = mending_command(change);
             tracing::info!(%command, "Prefs that do not fit a gateway were put right");
         }
-        (Action::LogIn(_), Ok(_)) => {
+        (Action::LogIn(_), Outcome::Taken) => {
             tracing::info!("Asked tailscaled to log in with the key of tailnet.authKeyFile");
         }
-        (Action::LogInAgain(_), Ok(_)) => {
+        (Action::LogInAgain(_), Outcome::Taken) => {
             tracing::info!(
                 "Asked tailscaled to log in again with the new key of tailnet.authKeyFile"
             );
         }
-        (_, Err(error)) => tracing::error!(%error, "Tailscaled refused a change"),
+        (_, Outcome::Refused(error)) => tracing::error!(%error, "Tailscaled refused a change"),
+        (_, Outcome::RefusedAgain(error)) => tracing::debug!(%error, "Tailscaled refused it again"),
+    }
+}
+
+/// The first prefixes, and how many more there are.
+pub(super) fn some(routes: &[Ipv4Net]) -> String {
+    let first: Vec<String> = routes
+        .iter()
+        .take(MAX_NAMED)
+        .map(ToString::to_string)
+        .collect();
+    match routes.len().saturating_sub(MAX_NAMED) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 

@@ -29,7 +29,7 @@ use crate::settings::{self, Listeners};
 use crate::stop::{DRAIN_TIMEOUT, Stage};
 use crate::tasks::{Delays, Tasks};
 use crate::world::{ConfigState, ReportContext, World, first_lines, parse_config};
-use crate::{apply, kernel, self_probe, tailnet, zone_builder};
+use crate::{apply, control_server, kernel, self_probe, tailnet, zone_builder};
 
 /// Events on their way to the loop; watchers wait when it is full.
 const EVENT_QUEUE: usize = 64;
@@ -95,7 +95,7 @@ pub(super) async fn start(
     let (config, config_state, listeners) = first_config(&args, ipv6)?;
     let (events_in, events) = mpsc::channel(EVENT_QUEUE);
     let heartbeat = Heartbeat::new();
-    let world = World::new(config, config_state);
+    let world = World::new(config, config_state, listeners.dns.clone());
 
     let hosts_wanted = settings::hosts_path(&args.files, &world.config).is_some();
     let before_hosts = if hosts_wanted {
@@ -148,6 +148,7 @@ pub(super) async fn start(
     let (paths, paths_out) = watch::channel(settings::paths(&args.files, &world.config));
     let (build, build_out) = watch::channel(None);
     let (kernel_question, kernel_out) = watch::channel(KernelQuestion::default());
+    let (control_url, control_url_out) = watch::channel(None);
     tasks.start("file watcher", files::watch(paths_out, events_in.clone()));
     tasks.start(
         "zone builder",
@@ -166,19 +167,23 @@ pub(super) async fn start(
         kernel::watch(kernel_out, events_in.clone()),
     );
     tasks.start(
+        "control server's name",
+        control_server::watch(control_url_out, events_in.clone()),
+    );
+    tasks.start(
         "self-probe",
         self_probe::run(own_addresses, Arc::clone(&dns.zone), events_in),
     );
 
     let started = jiff::Timestamp::now().to_string();
-    let resolvers = host_resolvers();
     let mut world = world;
+    let upstreams = dns.upstreams();
     let first_report = world.report(&ReportContext {
         started: &started,
         now: &started,
         socket: &args.tailscaled_socket.display().to_string(),
-        resolvers: &resolvers,
-        upstreams: &dns.upstreams(),
+        uptime: heartbeat.uptime(),
+        upstreams: &upstreams,
     });
     // The first conditions are for the log of the first step.
     world.conditions.clear();
@@ -202,6 +207,7 @@ pub(super) async fn start(
             paths,
             build,
             kernel: kernel_question,
+            control_url,
             actions,
             readiness,
             report,
@@ -210,7 +216,9 @@ pub(super) async fn start(
         heartbeat,
         stage: Stage::Serving,
         started,
-        resolvers,
+        touched: true,
+        upstreams,
+        loops: Vec::new(),
         pace: Pace {
             busy: false,
             wake: None,
@@ -294,13 +302,9 @@ fn say_what_is_served(config: &Config, dns: &[SocketAddr], http: SocketAddr, arg
     match routes {
         None => tracing::info!("No routes section: DNS only, tailscaled's routes are left alone"),
         Some(routes) => {
-            let list: Vec<String> = tsunaro_model::routes::wanted(routes)
-                .iter()
-                .map(ToString::to_string)
-                .collect();
             tracing::info!(
                 "Advertising {} through {}",
-                list.join(", "),
+                super::log::some(&tsunaro_model::routes::wanted(routes)),
                 args.tailscaled_socket.display()
             );
         }
@@ -328,15 +332,6 @@ fn raise_open_files() {
     if let Err(error) = raised {
         tracing::warn!(%error, "The limit of open files could not be raised");
     }
-}
-
-/// The `nameserver` lines of resolv.conf (resolv.conf(5)); none when it cannot be read.
-fn host_resolvers() -> Vec<std::net::IpAddr> {
-    let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    let addresses = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("nameserver")?.trim().parse().ok());
-    addresses.collect()
 }
 
 /// Seconds since 1970, modulo 2³², as SOA serials count.

@@ -1,15 +1,14 @@
 //! The world as a status report.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
-use ipnet::Ipv4Net;
-use tsunaro_model::kernel::checks::{self, CheckState, Duty, KernelCheck, KernelInputs};
+use tsunaro_model::kernel::checks::{self, Duty, KernelInputs};
 use tsunaro_model::report::{
-    API_VERSION, AgentInfo, CheckReport, ExtraZoneStatus, FileStatus, StatusReport, TailnetReport,
-    Tri, UpstreamStatus, ZoneStatus, carry_transitions,
+    API_VERSION, AgentInfo, Condition, ExtraZoneStatus, FileStatus, RouteTruth, StatusReport,
+    TailnetReport, UpstreamStatus, ZoneStatus, carry_transitions,
 };
-use tsunaro_model::routes;
 use tsunaro_model::tailnet::DaemonStatus;
+use tsunaro_model::verdict::kernel::KernelReport;
 use tsunaro_model::verdict::{self, Facts, TailnetView};
 
 use super::World;
@@ -27,8 +26,8 @@ pub(crate) struct ReportContext<'a> {
     pub(crate) now: &'a str,
     /// The LocalAPI's socket.
     pub(crate) socket: &'a str,
-    /// Resolvers of this host.
-    pub(crate) resolvers: &'a [std::net::IpAddr],
+    /// Time since the process's start.
+    pub(crate) uptime: Duration,
     /// Health of the upstreams by address.
     pub(crate) upstreams: &'a [UpstreamStatus],
 }
@@ -37,19 +36,14 @@ impl World {
     /// The report of this moment; remembers its conditions for their transition times.
     pub(crate) fn report(&mut self, context: &ReportContext<'_>) -> StatusReport {
         let view = self.tailnet_view();
-        let wanted = self.config.routes.as_ref().map(routes::wanted);
-        let checks = self.kernel_checks(wanted.as_deref().unwrap_or_default(), context);
-        let paths = checks
-            .iter()
-            .flatten()
-            .filter_map(|(prefix, check)| Some(((*prefix)?, check.clone())))
-            .collect();
-        let check_reports: Option<Vec<CheckReport>> =
-            checks.map(|all| all.into_iter().map(|(_, check)| check).collect());
-        let (routes, mut conditions) =
-            self.verdicts(&view, wanted.as_deref(), check_reports.as_deref(), &paths);
+        if self.kernel_report.is_none() {
+            self.kernel_report = self.kernel_report_now();
+        }
+        let (routes, conditions) = self.verdicts(&view);
+        let mut conditions = self.steady.show(conditions, context.uptime);
         carry_transitions(&mut conditions, &self.conditions, context.now);
         self.conditions.clone_from(&conditions);
+        let KernelReport { checks, links, .. } = self.kernel_report.clone().unwrap_or_default();
         StatusReport {
             api_version: API_VERSION.to_owned(),
             kind: "GatewayStatus".to_owned(),
@@ -65,25 +59,23 @@ impl World {
             extra_zones: self.extra_zone_statuses(context),
             tailnet: self.tailnet_report(&view, context),
             routes,
-            kernel_checks: check_reports.unwrap_or_default(),
+            kernel_checks: checks,
+            links,
             conditions,
         }
     }
 
-    fn verdicts(
-        &self,
-        view: &TailnetView,
-        wanted: Option<&[Ipv4Net]>,
-        kernel: Option<&[CheckReport]>,
-        paths: &BTreeMap<Ipv4Net, CheckReport>,
-    ) -> (
-        Vec<tsunaro_model::report::RouteTruth>,
-        Vec<tsunaro_model::report::Condition>,
-    ) {
+    /// Whether the end of a fault is held back, so that time alone changes the report.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.steady.holds_back()
+    }
+
+    fn verdicts(&self, view: &TailnetView) -> (Vec<RouteTruth>, Vec<Condition>) {
         let hosts_error = self
             .built
             .as_ref()
             .and_then(|built| built.hosts.error.clone());
+        let refused = self.config.routes.as_ref().map(|routes| &routes.refused);
         let facts = Facts {
             listening: true,
             hosts: self.hosts_state(),
@@ -97,26 +89,22 @@ impl World {
             tailnet: view,
             split_dns: &self.split_dns(),
             deaf: &self.deaf,
-            wanted,
-            kernel,
-            paths,
+            wanted: self.wanted(),
+            refused: refused.map(Vec::as_slice).unwrap_or_default(),
+            snat: self.snat(),
+            loops: &self.loops,
+            kernel: self.kernel_report.as_ref(),
         };
-        (verdict::routes(&facts), verdict::conditions(&facts))
+        let routes = verdict::routes(&facts);
+        let conditions = verdict::conditions(&facts, &routes);
+        (routes, conditions)
     }
 
-    fn kernel_checks(
-        &self,
-        wanted: &[Ipv4Net],
-        context: &ReportContext<'_>,
-    ) -> Option<Vec<(Option<Ipv4Net>, CheckReport)>> {
-        self.config.routes.as_ref()?;
+    fn kernel_report_now(&self) -> Option<KernelReport> {
+        let wanted = self.wanted()?;
         let view = self.kernel.as_ref()?.as_ref().ok()?;
         let inputs = KernelInputs {
-            duty: if self.config.routes.is_some() {
-                Duty::Router
-            } else {
-                Duty::DnsOnly
-            },
+            duty: Duty::Router,
             wanted: wanted.to_vec(),
             tailnet_addresses: self
                 .tailnet
@@ -124,14 +112,11 @@ impl World {
                 .iter()
                 .flat_map(|status| status.addresses.clone())
                 .collect(),
-            resolvers: context.resolvers.to_vec(),
+            resolvers: self.hints.resolvers.clone(),
+            control_server: self.hints.control_server.clone(),
+            opinions: self.tailnet.opinions.clone(),
         };
-        Some(
-            checks::check(view, &inputs)
-                .into_iter()
-                .map(check_report)
-                .collect(),
-        )
+        Some(verdict::kernel::report(view, checks::check(view, &inputs)))
     }
 
     fn config_status(&self) -> FileStatus {
@@ -139,9 +124,11 @@ impl World {
             path,
             generation,
             hash,
-            findings,
+            mut findings,
             error,
         } = self.config_state.clone();
+        let loops = self.loops.iter();
+        findings.extend(loops.map(|remark| format!("{path}: warning: {remark}")));
         FileStatus {
             path,
             generation,
@@ -275,29 +262,4 @@ impl World {
             ..base
         })
     }
-}
-
-fn check_report(check: KernelCheck) -> (Option<Ipv4Net>, CheckReport) {
-    let KernelCheck {
-        name,
-        prefix,
-        state,
-    } = check;
-    let (status, reason, message) = match state {
-        CheckState::Ok => (Tri::True, "Ok".to_owned(), String::new()),
-        CheckState::Failed { reason, message } => (Tri::False, reason.to_string(), message),
-        CheckState::Unknown { reason, command } => {
-            (Tri::Unknown, reason.to_string(), format!("see: {command}"))
-        }
-    };
-    let name = prefix.map_or_else(|| name.to_string(), |prefix| format!("{name}/{prefix}"));
-    (
-        prefix,
-        CheckReport {
-            name,
-            status,
-            reason,
-            message,
-        },
-    )
 }

@@ -1,6 +1,6 @@
 //! Config content on its way into the world.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use tsunaro_model::config::{self, Config};
@@ -50,7 +50,7 @@ pub(crate) fn parse_config(
             .findings
             .extend(parsed.check_upstreams_against(listeners));
     }
-    let usable = !parsed.findings.iter().any(Finding::is_error);
+    let usable = !parsed.findings.iter().any(Finding::spoils_the_file);
     (parsed.config.filter(|_| usable), parsed.findings)
 }
 
@@ -74,6 +74,14 @@ pub(crate) fn first_lines(findings: &[Finding], path: &str) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// The `nameserver` lines of resolv.conf (resolv.conf(5)).
+pub(super) fn resolvers(text: &[u8]) -> Vec<IpAddr> {
+    String::from_utf8_lossy(text)
+        .lines()
+        .filter_map(|line| line.strip_prefix("nameserver")?.trim().parse().ok())
+        .collect()
 }
 
 /// The first of several lines, and how many more there are.
@@ -122,7 +130,7 @@ impl World {
             ));
         }
         state.error = None;
-        self.config = Arc::new(config);
+        self.use_config(config);
         ConfigChange::Accepted { listen_differs }
     }
 }

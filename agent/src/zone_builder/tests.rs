@@ -86,3 +86,23 @@ fn a_valid_file_without_names_empties_the_zone_but_a_missing_first_file_is_unrea
     let none = build(&mut builder, HostsFile::NotConfigured, 4);
     assert_eq!(none.snapshot.hosts(), HostsState::NotConfigured);
 }
+
+// Holds rule 39.
+#[test]
+fn another_path_without_a_file_keeps_the_names_of_the_one_before_and_says_so() {
+    let mut builder = Builder::default();
+    build(&mut builder, seen("192.0.2.9 a.example.internal"), 1);
+    let missing = HostsFile::Seen("elsewhere".to_owned(), Err(ReadFault::Missing));
+    let built = build(&mut builder, missing, 2);
+    assert_eq!(built.census.dynamic_names, 1);
+    assert_eq!(built.snapshot.hosts(), HostsState::Read);
+    assert!(
+        built
+            .hosts
+            .error
+            .unwrap()
+            .starts_with("elsewhere: it is not there")
+    );
+    let mended = build(&mut builder, seen("192.0.2.8 b.example.internal"), 3);
+    assert_eq!(mended.hosts.error, None);
+}

@@ -53,7 +53,7 @@ pub(super) async fn carry_out(
             gathered.snapshot.state = StateSecret::Ours { login: false };
         }
         Step::DiscardLostKey(expiration) => {
-            key::discard_lost(context, gathered, *expiration).await?
+            key::discard_lost(context, gathered, *expiration).await?;
         }
         Step::MintKey => key::mint(context, gathered).await?,
         Step::EmptyKey => key::empty(context, gathered).await?,

@@ -54,6 +54,10 @@ pub async fn pass(object: Arc<TailnetGateway>, context: Arc<Context>) -> Result<
 }
 
 /// When a pass that failed is tried again.
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the signature that kube's applier calls"
+)]
 pub fn on_error(object: Arc<TailnetGateway>, error: &Stopped, context: Arc<Context>) -> Action {
     let uid = object.uid().unwrap_or_default();
     let failures = {

@@ -396,7 +396,7 @@ async fn hosts(context: &Context, tailnet: &gateway::Tailnet) {
     match api.patch(name, &apply::force(), &Patch::Apply(map)).await {
         Ok(_) => tracing::info!(config_map = %name, "Wrote the hosts file"),
         Err(error) => {
-            tracing::warn!(config_map = %name, error = %words(&error), "The hosts file cannot be written")
+            tracing::warn!(config_map = %name, error = %words(&error), "The hosts file cannot be written");
         }
     }
 }

@@ -8,29 +8,43 @@ use tsunaro_model::finding::{Finding, Severity};
 use tsunaro_model::gateway::{Gateway, Located, Object, changed_pinned_fields};
 
 use super::FINDINGS;
-use super::input::Files;
+use super::input::{Files, one_stdin};
 use crate::cli::CheckArgs;
 
 pub(crate) fn run(CheckArgs { files, live }: &CheckArgs) -> Result<ExitCode> {
+    one_stdin(files.files.iter().chain(live))?;
     let mut wanted = Files::read(&files.files)?;
+    wanted.compare();
     if let Some(path) = live {
-        let live = Files::read(std::slice::from_ref(path))?;
+        let mut live = Files::read(std::slice::from_ref(path))?;
         compare(&live, &mut wanted);
+        // What cannot be read is not compared, and that must not look like no change.
+        live.findings.retain(|(_, finding)| finding.is_error());
+        wanted.findings.append(&mut live.findings);
     }
     let mut out = std::io::stdout().lock();
     wanted.print_findings(&mut out)?;
     if wanted.has_errors() {
         return Ok(ExitCode::from(FINDINGS));
     }
-    let plural = if wanted.findings.len() == 1 { "" } else { "s" };
-    writeln!(
-        out,
-        "{} valid, {} warning{plural}, {} of other groups left alone",
-        wanted.objects.len(),
-        wanted.findings.len(),
-        wanted.foreign
-    )
-    .context("cannot write the summary")?;
+    let Files {
+        objects,
+        findings,
+        foreign,
+    } = wanted;
+    let plural = if findings.len() == 1 { "" } else { "s" };
+    let warnings = format!("{} warning{plural}", findings.len());
+    let summary = if objects.is_empty() {
+        format!(
+            "nothing of tsunaro.io in these files, {warnings}, {foreign} of other groups left alone"
+        )
+    } else {
+        format!(
+            "{} valid, {warnings}, {foreign} of other groups left alone",
+            objects.len()
+        )
+    };
+    writeln!(out, "{summary}").context("cannot write the summary")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,6 @@
 //! Files of custom resources, and printing what is found in them.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,11 @@ use tsunaro_model::gateway::{Located, Parsed, check_together, parse};
 
 /// What a path of `-` is called in findings.
 const STDIN: &str = "<stdin>";
+/// The most that is read of one file: a cluster's thousand gateways with all their metadata have a
+/// tenth of it.
+const MAX_BYTES: u64 = 32 * 1024 * 1024;
+/// Endings of the files that are read of a directory, as kubectl does.
+const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// The files of a command line, parsed.
 #[derive(Debug, Default)]
@@ -22,14 +28,11 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Reads and parses all of them.
+    /// Reads and parses all of them; of a directory, the files of YAML and JSON in it.
     pub(crate) fn read(paths: &[PathBuf]) -> Result<Self> {
-        if paths.iter().filter(|path| is_stdin(path)).count() > 1 {
-            bail!("standard input (`-`) can be read once only");
-        }
         let mut files = Self::default();
-        for path in paths {
-            let (name, text) = read(path)?;
+        for path in expand(paths)? {
+            let (name, text) = read(&path)?;
             let Parsed {
                 objects,
                 foreign,
@@ -43,12 +46,11 @@ impl Files {
                 .findings
                 .extend(findings.into_iter().map(|finding| (name.clone(), finding)));
         }
-        files.compare();
         Ok(files)
     }
 
     /// Adds what only shows when all objects are seen together.
-    fn compare(&mut self) {
+    pub(crate) fn compare(&mut self) {
         let objects: Vec<&Located> = self.objects.iter().map(|(_, located)| located).collect();
         for (index, finding) in check_together(&objects) {
             let file = self.objects.get(index).map(|(file, _)| file.clone());
@@ -70,19 +72,68 @@ impl Files {
     }
 }
 
+/// Refuses to read standard input for two of these.
+pub(crate) fn one_stdin<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> Result<()> {
+    if paths.into_iter().filter(|path| is_stdin(path)).count() > 1 {
+        bail!("standard input (`-`) can be read once only");
+    }
+    Ok(())
+}
+
 fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn read(path: &Path) -> Result<(String, String)> {
-    if is_stdin(path) {
-        let mut text = String::new();
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .context("cannot read standard input as UTF-8")?;
-        return Ok((STDIN.to_owned(), text));
+/// The files themselves.
+fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if is_stdin(path) || !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let cannot_list = || format!("cannot list {}", path.display());
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(path).with_context(cannot_list)? {
+            let file = entry.with_context(cannot_list)?.path();
+            let ending = file.extension().and_then(|ending| ending.to_str());
+            if ending.is_some_and(|ending| ENDINGS.contains(&ending)) && !file.is_dir() {
+                found.push(file);
+            }
+        }
+        if found.is_empty() {
+            bail!(
+                "{} has no file that ends in .yaml, .yml or .json",
+                path.display()
+            );
+        }
+        found.sort();
+        files.extend(found);
     }
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok((path.display().to_string(), text))
+    Ok(files)
+}
+
+fn read(path: &Path) -> Result<(String, String)> {
+    let (name, bytes) = if is_stdin(path) {
+        let bytes = all(std::io::stdin().lock()).context("cannot read standard input")?;
+        (STDIN.to_owned(), bytes)
+    } else {
+        let name = path.display().to_string();
+        let bytes = File::open(path).map_err(anyhow::Error::from).and_then(all);
+        let bytes = bytes.with_context(|| format!("cannot read {name}"))?;
+        (name, bytes)
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((name, text)),
+        Err(_) => bail!("{name} is no text in UTF-8; save it as UTF-8"),
+    }
+}
+
+fn all(from: impl Read) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len())? > MAX_BYTES {
+        bail!("it is longer than {} MiB", MAX_BYTES / 1024 / 1024);
+    }
+    Ok(bytes)
 }

@@ -10,15 +10,25 @@ use tsunaro_model::finding::{Finding, Severity};
 use tsunaro_model::gateway::{Egress, Gateway, Located, Object, Tailnet};
 
 use super::FINDINGS;
-use super::input::Files;
+use super::input::{Files, one_stdin};
 use crate::cli::RenderArgs;
 
 pub(crate) fn run(RenderArgs { files, namespace }: &RenderArgs) -> Result<ExitCode> {
+    one_stdin(&files.files)?;
     let mut files = Files::read(&files.files)?;
+    files.compare();
     let unknown = without_tailnet(&files);
     files.findings.extend(unknown);
     files.print_findings(&mut std::io::stderr().lock())?;
     if files.has_errors() {
+        return Ok(ExitCode::from(FINDINGS));
+    }
+    let gateways: Vec<Gateway> = of_kind(&files, |object| match object {
+        Object::Gateway(gateway) => Some(gateway.as_ref().clone()),
+        _ => None,
+    });
+    if gateways.is_empty() {
+        eprintln!("error: no TailnetGateway in these files; add its file with `-f`");
         return Ok(ExitCode::from(FINDINGS));
     }
     let egresses: Vec<Egress> = of_kind(&files, |object| match object {
@@ -26,10 +36,7 @@ pub(crate) fn run(RenderArgs { files, namespace }: &RenderArgs) -> Result<ExitCo
         _ => None,
     });
     let mut out = std::io::stdout().lock();
-    for (_, Located { object, .. }) in &files.objects {
-        let Object::Gateway(gateway) = object else {
-            continue;
-        };
+    for gateway in &gateways {
         let objects = render(&Input {
             gateway,
             tailnet: tailnet_of(&files, gateway),

@@ -10,8 +10,9 @@ use serde_json::Value;
 use super::NameRef;
 use super::status::GatewayStatus;
 
-/// What the gateway is to be. Fields marked as identity cannot change, appear or vanish once
-/// `status.pinned` is true: delete the gateway with `deletionPolicy: Delete` and make a new one.
+/// What the gateway is to be. Fields that are fixed once pinned can neither change nor appear nor
+/// vanish after `status.pinned` became true: delete the gateway with `deletionPolicy: Delete` and
+/// make a new one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, CustomResource)]
 #[kube(
     group = "tsunaro.io",
@@ -32,7 +33,7 @@ use super::status::GatewayStatus;
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name":"Tailnet-IP","type":"string","jsonPath":".status.ipv4","priority":1,"description":"Address of the node in the tailnet."}"#,
     printcolumn = r#"{"name":"Service-IP","type":"string","jsonPath":".status.serviceIP","priority":1,"description":"Address that tailnet clients ask for names."}"#,
-    printcolumn = r#"{"name":"Node","type":"string","jsonPath":".status.nodeId","priority":1,"description":"Id of the node at Headscale."}"#,
+    printcolumn = r#"{"name":"Node-ID","type":"string","jsonPath":".status.nodeId","priority":1,"description":"Id of the node at Headscale."}"#,
     printcolumn = r#"{"name":"Zone","type":"string","jsonPath":".spec.dns.zone","priority":1,"description":"Domain that the gateway answers for."}"#,
     printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1,"description":"What the reason means here."}"#
 )]
@@ -46,19 +47,20 @@ pub struct TailnetGatewaySpec {
     /// `Delete` removes them. Default: `Retain`.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// The Tailnet to join. Identity. Example: `{ name: corp }`.
+    /// The Tailnet to join. Fixed once pinned. Example: `{ name: corp }`.
     pub tailnet_ref: NameRef,
     /// Name of the node at Headscale: one label of a-z, 0-9 and hyphens, at most 63 characters.
-    /// Identity. Example: `prod-1-gw`.
+    /// Fixed once pinned. Example: `prod-1-gw`.
     #[schemars(length(min = 1, max = 63))]
     pub hostname: String,
     /// Tags of the node at Headscale, 1 to 16, each `tag:` and a name. For automatic approval one of
-    /// them must be among the policy's route approvers. Identity. Default: `[tag:fabric]`.
+    /// them must be among the policy's route approvers. Fixed once pinned. Default: `[tag:fabric]`.
     #[serde(default = "fabric")]
     #[schemars(length(min = 1, max = 16), inner(length(max = 67)), extend("x-kubernetes-list-type" = "set"))]
     pub tags: Vec<String>,
-    /// The Secret that holds the node's identity. It is created empty; an existing one that is not
-    /// this gateway's is never touched. Identity. Example: `{ name: prod-1-gw-state }`.
+    /// The Secret that holds the node's identity, in the controller's namespace. It is created empty; an
+    /// existing one that is not this gateway's is never touched. Fixed once pinned. Example:
+    /// `{ name: prod-1-gw-state }`.
     pub state_secret_ref: NameRef,
     /// The tailscale image, with a version tag or a digest, never `latest`. A change takes effect when
     /// the Pod is deleted. Example: `ghcr.io/tailscale/tailscale:v1.102.4`.
@@ -74,7 +76,7 @@ pub struct TailnetGatewaySpec {
     pub service: GatewayService,
     /// The resolver: its zone and records, and how the cluster reaches it.
     pub dns: GatewayDns,
-    /// What to do when the node's login is gone.
+    /// What to do when the node's login is gone. Default: `{ onLoss: Renew, onRevoked: Hold }`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<GatewayIdentity>,
     /// Refused: a gateway forwards no TCP ports. Make a TailnetIngress for each service.
@@ -127,12 +129,12 @@ pub struct GatewayRoutes {
 #[serde(rename_all = "camelCase")]
 pub struct GatewayService {
     /// IPv4 address of the Service, inside `tailnetLBCIDR`: the nameserver that Headscale's split-DNS
-    /// names. Identity. Example: `198.51.100.17`.
+    /// names. Fixed once pinned. Example: `198.51.100.17`.
     #[serde(rename = "loadBalancerIP")]
     #[schemars(length(min = 1, max = 45))]
     pub load_balancer_ip: String,
     /// Class of the load balancer that serves the Service. Needed where a cloud's own load balancer
-    /// would take it. Identity. Default: none, the cluster's default. Example:
+    /// would take it. Fixed once pinned. Default: none, the cluster's default. Example:
     /// `io.cilium/l2-announcer`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 317))]
@@ -153,15 +155,15 @@ pub struct GatewayService {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayDns {
-    /// Domain that the gateway alone answers for, in lower case, without a final dot. Identity.
+    /// Domain that the gateway alone answers for, in lower case, without a final dot. Fixed once pinned.
     /// Example: `prod-1.tailnet.example.internal`.
     #[schemars(length(min = 1, max = 253))]
     pub zone: String,
-    /// Name of the Service that the cluster's own resolver forwards to. Identity. Example:
+    /// Name of the Service that the cluster's own resolver forwards to. Fixed once pinned. Example:
     /// `prod-1-gw-dns`.
     #[schemars(length(min = 1, max = 63))]
     pub service_name: String,
-    /// IPv4 address of that Service: a free one of the cluster's Service range. Identity. Example:
+    /// IPv4 address of that Service: a free one of the cluster's Service range. Fixed once pinned. Example:
     /// `10.96.0.54`.
     #[serde(rename = "serviceClusterIP")]
     #[schemars(length(min = 1, max = 45))]
@@ -183,7 +185,7 @@ pub struct GatewayDns {
     #[schemars(length(min = 1, max = 45))]
     pub wildcard_address: Option<String>,
     /// Other domains, at most 32: names that the hosts file has are answered, all others forwarded.
-    /// Zones must lie beside each other. Identity. Default: none.
+    /// Zones must lie beside each other. Fixed once pinned. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["zone"]))]
     pub extra_zones: Option<Vec<ExtraZone>>,

@@ -21,7 +21,8 @@ use super::NameRef;
     derive = "PartialEq",
     doc = "One service of the cluster that tailnet clients know by a name of the tailnet's ingressNameTemplate.",
     printcolumn = r#"{"name":"Tailnet","type":"string","jsonPath":".spec.tailnetRef.name"}"#,
-    printcolumn = r#"{"name":"Address","type":"string","jsonPath":".status.address","description":"Where clients reach it."}"#,
+    printcolumn = r#"{"name":"Address","type":"string","jsonPath":".spec.address","description":"Where clients are to reach it."}"#,
+    printcolumn = r#"{"name":"Observed","type":"string","jsonPath":".status.address","description":"Where clients reach it now; wins over the address."}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]

@@ -11,7 +11,7 @@ pub struct GatewayStatus {
     /// The `metadata.generation` that this status is about; -1 before the controller saw the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The controller has begun to create the gateway: fields that are identity cannot change any
+    /// The controller has begun to create the gateway: what makes it this node cannot change any
     /// more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pinned: Option<bool>,

@@ -29,7 +29,7 @@ use super::status::Status;
 pub struct TailnetSpec {
     /// The control server.
     pub headscale: Headscale,
-    /// Who writes Headscale's policy, and whose routes it approves. Default: nobody here.
+    /// Who writes Headscale's policy, and whose routes it approves. Default: mode `Observe`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
     /// Where names of the tailnet come from. Default: there are none.
@@ -50,8 +50,8 @@ pub struct Headscale {
     /// Its address as nodes reach it (`server_url`). Example: `https://headscale.example.org`.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
-    /// The Secret with an API key, as `headscale apikeys create` prints it. The default of `key` is
-    /// `apiKey`. Example: `{ name: headscale-api }`.
+    /// The Secret with an API key, as `headscale apikeys create` prints it, in the controller's
+    /// namespace. The default of `key` is `apiKey`. Example: `{ name: headscale-api }`.
     pub api_key_secret_ref: KeyRef,
     /// Certificates in PEM that sign Headscale's, besides those that every system knows. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,8 +72,8 @@ pub struct Policy {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), inner(length(max = 67)), extend("x-kubernetes-list-type" = "set"))]
     pub route_approvers: Option<Vec<String>>,
-    /// The ConfigMap with the HuJSON policy to begin from, for `Apply`. The default of `key` is
-    /// `policy.hujson`. Default: an empty policy. Example: `{ name: tailnet-policy }`.
+    /// The ConfigMap with the HuJSON policy to begin from, for `Apply`, in the controller's namespace.
+    /// The default of `key` is `policy.hujson`. Default: an empty policy. Example: `{ name: tailnet-policy }`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_config_map_ref: Option<KeyRef>,
 }
@@ -92,8 +92,8 @@ pub enum PolicyMode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TailnetDns {
-    /// The ConfigMap with the hosts file that gateways serve. The controller writes it from egresses
-    /// and ingresses, unless it belongs to somebody else. The default of `key` is `hosts`. Example:
+    /// The ConfigMap with the hosts file that gateways serve, in the controller's namespace. The
+    /// controller writes it from egresses and ingresses, unless it belongs to somebody else. The default of `key` is `hosts`. Example:
     /// `{ name: tailnet-hosts }`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts_config_map: Option<KeyRef>,

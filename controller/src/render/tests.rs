@@ -306,6 +306,52 @@ fn the_agents_config_is_one_that_the_agent_accepts() {
     }
 }
 
+/// The part of docs/controller-objects.md under a heading.
+fn documented(heading: &str) -> &'static str {
+    let docs = include_str!("../../../docs/controller-objects.md");
+    let (_, section) = docs.split_once(&format!("\n## {heading}\n")).unwrap();
+    section.split("\n## ").next().unwrap()
+}
+
+#[test]
+fn every_security_and_probe_setting_has_its_reason_in_the_docs() {
+    let pod = Example::new().pod();
+    let everywhere = documented("Pod");
+    let mut checked = 0;
+    let mut check = |settings: &Value, section: &str| {
+        for name in settings
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name)
+        {
+            let code = [format!("`{name}:"), format!("`{name}`")];
+            let told = code
+                .iter()
+                .any(|code| section.contains(code) || everywhere.contains(code));
+            // The path of a probe is in the row of its kind.
+            assert!(told || name == "httpGet", "{name} has no reason");
+            checked += 1;
+        }
+    };
+    check(&pod["securityContext"], everywhere);
+    for (kind, container, heading) in [
+        ("initContainers", 1, "Container `tailscale`"),
+        ("containers", 0, "Container `agent`"),
+    ] {
+        let container = &pod[kind][container];
+        let section = documented(heading);
+        for settings in ["securityContext", "readinessProbe", "livenessProbe"] {
+            check(&container[settings], section);
+        }
+    }
+    assert!(checked >= 20, "{checked}");
+    assert_eq!(
+        pod["initContainers"][0]["securityContext"],
+        pod["containers"][0]["securityContext"]
+    );
+}
+
 #[test]
 fn words_that_yaml_1_1_reads_as_truth_values_are_quoted() {
     let example = Example::changed(&[("io.cilium/lb-pool: tailnet", "io.cilium/lb-pool: \"on\"")]);

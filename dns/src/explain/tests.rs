@@ -47,12 +47,12 @@ fn snapshot(wildcard: bool, hosts_read: bool) -> Snapshot {
         name: name(text),
         address: address.parse().unwrap(),
     };
-    let entries = vec![
+    let entries = [
         entry("a.web.example.internal", "192.0.2.10"),
         entry("svc.example.com", "198.51.100.30"),
     ];
     let hosts = Hosts {
-        entries,
+        entries: entries.into_iter().collect(),
         ..Hosts::default()
     };
     let input = if hosts_read {

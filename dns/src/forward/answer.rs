@@ -67,6 +67,9 @@ pub enum Failure {
     /// Too many questions in flight (rule 58).
     #[error("too many forwarded queries in flight")]
     Overloaded,
+    /// This process has no descriptor or port left to ask with.
+    #[error("no socket is left to ask the upstreams with")]
+    OutOfSockets,
     /// The zone is not forwarded in the current configuration.
     #[error("the zone has no upstreams")]
     NotConfigured,
@@ -85,7 +88,9 @@ impl Failure {
             } => return extended.clone(),
             Self::Upstream { extended: None, .. } | Self::Timeout => EDE_NO_REACHABLE_AUTHORITY,
             Self::Network | Self::Malformed => EDE_NETWORK_ERROR,
-            Self::Overloaded | Self::NotConfigured | Self::GivenUp => EDE_OTHER,
+            Self::Overloaded | Self::OutOfSockets | Self::NotConfigured | Self::GivenUp => {
+                EDE_OTHER
+            }
         };
         ExtendedError {
             code,

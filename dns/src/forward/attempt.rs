@@ -1,10 +1,12 @@
 //! One query to one upstream: UDP, a resend, and TCP when the answer did not fit.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hickory_proto::op::{Message, ResponseCode};
+use nix::errno::Errno;
 use tokio::time::Instant as TokioInstant;
 use tsunaro_model::name::DnsName;
 
@@ -42,6 +44,8 @@ pub(super) enum Fault {
     Malformed,
     Network,
     Timeout,
+    /// The fault is ours, and says nothing about the upstream.
+    OutOfSockets,
 }
 
 /// Everything an attempt needs besides the transport.
@@ -103,7 +107,7 @@ async fn ask_over_udp<T: Transport>(
     let channel = transport
         .open(order.upstream)
         .await
-        .map_err(|_| Fault::Network)?;
+        .map_err(|error| not_opened(&error))?;
     let sent = TokioInstant::now();
     metrics.udp_queries.add();
     channel.send(&query).await.map_err(|_| Fault::Network)?;
@@ -144,11 +148,13 @@ async fn ask_over_udp<T: Transport>(
             }
             Match::Malformed => return Err(Fault::Malformed),
             Match::Truncated(message) => {
+                channel.release();
                 let part = message
                     .and_then(|message| scrub_truncated(&message, &order.question, &order.primary));
                 return Ok(UdpReply::Truncated { part, rtt });
             }
             Match::Reply(message) => {
+                channel.release();
                 return Ok(UdpReply::Whole {
                     message,
                     octets: length,
@@ -171,7 +177,7 @@ async fn ask_over_tcp<T: Transport>(
     let octets = tokio::time::timeout_at(TokioInstant::from_std(order.tcp_until), exchange)
         .await
         .map_err(|_| Fault::Timeout)?
-        .map_err(|_| Fault::Network)?;
+        .map_err(|error| not_opened(&error))?;
     match classify(&octets, id, &order.question) {
         Match::Reply(message) => Ok((message, octets.len())),
         // Over TCP there is no room that an answer could exceed, and no stranger's message.
@@ -204,9 +210,36 @@ impl Outcome {
             Self::Answer(_) => Class::Definite(rtt),
             Self::Truncated(..) => Class::Truncated(rtt),
             Self::Failed(Fault::Rcode(ResponseCode::ServFail, _)) => Class::ServFail,
+            Self::Failed(Fault::OutOfSockets) => Class::NotAsked,
             Self::Failed(_) => Class::Failed,
         }
     }
+}
+
+/// Whose fault it is that there is no socket.
+fn not_opened(error: &io::Error) -> Fault {
+    if is_ours(error) {
+        Fault::OutOfSockets
+    } else {
+        Fault::Network
+    }
+}
+
+/// Errors of opening a socket that are this process's or this machine's want of something.
+fn is_ours(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(
+        errno,
+        Some(
+            Errno::EMFILE
+                | Errno::ENFILE
+                | Errno::ENOBUFS
+                | Errno::ENOMEM
+                | Errno::EADDRINUSE
+                | Errno::EADDRNOTAVAIL
+                | Errno::EAGAIN
+        )
+    )
 }
 
 /// What the faults of all attempts come to: the most telling one. A SERVFAIL with an extended
@@ -219,6 +252,7 @@ pub(super) fn sum_up<'a>(faults: impl Iterator<Item = &'a Fault>) -> Failure {
         Fault::Malformed => 2,
         Fault::Timeout => 1,
         Fault::Network => 0,
+        Fault::OutOfSockets => -1,
     };
     match faults.max_by_key(|fault| rank(fault)) {
         Some(Fault::Rcode(rcode, extended)) => Failure::Upstream {
@@ -228,5 +262,6 @@ pub(super) fn sum_up<'a>(faults: impl Iterator<Item = &'a Fault>) -> Failure {
         Some(Fault::Malformed) => Failure::Malformed,
         Some(Fault::Timeout) => Failure::Timeout,
         Some(Fault::Network) | None => Failure::Network,
+        Some(Fault::OutOfSockets) => Failure::OutOfSockets,
     }
 }

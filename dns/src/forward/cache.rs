@@ -1,5 +1,6 @@
 //! Answers and failures kept for a while (rules 56 and 57 of the DNS contract).
 
+use std::borrow::Borrow;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,6 +61,11 @@ impl Cache {
     }
 
     pub(super) fn find(&mut self, key: &Key, now: Instant) -> Found {
+        self.find_octets(key.borrow(), now)
+    }
+
+    /// As [`Cache::find`], for a key that nobody owns.
+    pub(super) fn find_octets(&mut self, key: &[u8], now: Instant) -> Found {
         let Some(entry) = self.entries.get(key) else {
             return Found::Nothing;
         };

@@ -1,6 +1,7 @@
 //! What the tests of these modules share.
 
 use std::net::Ipv4Addr;
+use std::sync::OnceLock;
 
 use hickory_proto::op::{Message, OpCode, Query, ResponseCode};
 use hickory_proto::rr::rdata::{A, CNAME, NULL, SOA};
@@ -97,5 +98,6 @@ pub(super) fn kept(owner: &str, lifetime: Lifetime, octets: usize) -> Reply {
         links: 0,
         lifetime,
         octets,
+        wire: OnceLock::new(),
     }
 }

@@ -58,6 +58,8 @@ counters! {
     hedges,
     /// Datagrams that were not the reply waited for.
     ignored_replies,
+    /// Failed: no socket could be opened.
+    no_socket,
     /// Answers that came too late for the client and went to the cache.
     late_answers,
 }

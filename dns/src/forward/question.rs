@@ -1,5 +1,7 @@
 //! What a client asks, as far as an upstream needs to know.
 
+use std::borrow::Borrow;
+
 use hickory_proto::rr::{Name, RecordType};
 use tsunaro_model::name::DnsName;
 
@@ -31,13 +33,36 @@ pub struct Question {
     pub transport: ClientTransport,
 }
 
-/// What answers are kept and shared under (rule 56 of the DNS contract). The class is always IN.
+/// What answers are kept and shared under (rule 56 of the DNS contract): name, type, DO and CD in
+/// one string of octets, so that the fast path can ask without building one. The class is always
+/// IN.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    name: DnsName,
+pub(super) struct Key(Box<[u8]>);
+
+/// Octets of the longest key.
+pub(crate) const MAX_KEY: usize = 255 + 3;
+
+/// Writes a key to the beginning of `out`; `name` is in canonical wire format. None when there is
+/// no room.
+pub(crate) fn write_key<'a>(
+    out: &'a mut [u8; MAX_KEY],
+    name: &[u8],
     qtype: u16,
     dnssec_ok: bool,
     checking_disabled: bool,
+) -> Option<&'a [u8]> {
+    let [high, low] = qtype.to_be_bytes();
+    let flags = u8::from(dnssec_ok) | u8::from(checking_disabled) << 1;
+    let (place, rest) = out.split_at_mut_checked(name.len())?;
+    place.copy_from_slice(name);
+    rest.get_mut(..3)?.copy_from_slice(&[high, low, flags]);
+    out.get(..name.len() + 3)
+}
+
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// What questions in flight are shared under: RD too, since a recursive server answers a question
@@ -50,13 +75,18 @@ pub(super) struct FlightKey {
 
 impl Question {
     pub(super) fn key(&self) -> FlightKey {
+        let mut room = [0; MAX_KEY];
+        // No name is longer than the room that is there for it.
+        let key = write_key(
+            &mut room,
+            canonical(&self.name).as_wire(),
+            self.qtype.into(),
+            self.dnssec_ok,
+            self.checking_disabled,
+        )
+        .unwrap_or_default();
         FlightKey {
-            cache: Key {
-                name: canonical(&self.name),
-                qtype: self.qtype.into(),
-                dnssec_ok: self.dnssec_ok,
-                checking_disabled: self.checking_disabled,
-            },
+            cache: Key(key.into()),
             recursion_desired: self.recursion_desired,
         }
     }

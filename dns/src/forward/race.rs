@@ -47,6 +47,8 @@ pub(super) enum Class {
     ServFail,
     /// Anything else.
     Failed,
+    /// The query never left, for a reason of our own: no verdict on the upstream.
+    NotAsked,
 }
 
 /// What the shell must do.
@@ -213,6 +215,7 @@ impl Race {
                 attempt.state = AttemptState::ServFailed;
             }
             Class::ServFail | Class::Failed => attempt.fail(&mut steps),
+            Class::NotAsked => attempt.judged = true,
         }
         let (role, asked) = (attempt.role, attempt.asked);
         match (self.phase, class) {

@@ -1,5 +1,6 @@
 //! A scrubbed answer of an upstream as it is kept and shared, and its view for one client.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use hickory_proto::op::ResponseCode;
@@ -8,6 +9,7 @@ use hickory_proto::rr::{Name, Record};
 use super::answer::Forwarded;
 use super::question::Question;
 use super::ttl;
+use super::wire::Wire;
 
 /// A definite answer, scrubbed, TTLs clamped as of its arrival.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub(super) struct Reply {
     pub(super) lifetime: Lifetime,
     /// Size of the message it came in, for the cache's limit.
     pub(super) octets: usize,
+    /// Its wire format, made when the fast path asks for it first.
+    pub(super) wire: OnceLock<Option<Wire>>,
 }
 
 /// For how many seconds after its arrival an answer may be used again.
@@ -57,7 +61,18 @@ impl Reply {
             links: 0,
             lifetime: Lifetime::Uncacheable,
             octets: 0,
+            wire: OnceLock::new(),
         }
+    }
+
+    /// The wire format, for a question of this length.
+    pub(super) fn wire(&self, question: &[u8]) -> Option<&Wire> {
+        self.wire.get_or_init(|| Wire::of(self, question)).as_ref()
+    }
+
+    /// The wire format, if it was made before.
+    pub(super) fn known_wire(&self) -> Option<&Wire> {
+        self.wire.get()?.as_ref()
     }
 
     pub(super) fn view(&self, question: &Question, view: View) -> Forwarded {

@@ -1,6 +1,8 @@
 //! Reduces an upstream's reply to what answers the question (rules 54 and 55 of the DNS
 //! contract, RFC 2181 §5.4.1, RFC 5452 §6): nothing else is sent on or kept.
 
+use std::sync::OnceLock;
+
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 use thiserror::Error;
@@ -20,6 +22,9 @@ pub(super) enum Unusable {
     /// NXDOMAIN together with the data asked for.
     #[error("it denies the data that it holds")]
     Contradiction,
+    /// Records, and none of them belongs to the question, nor a SOA that denies it: no NODATA.
+    #[error("its records belong to other questions")]
+    Foreign,
 }
 
 /// Scrubs a reply with RCODE NOERROR or NXDOMAIN that arrived in `octets` octets. Names inside
@@ -48,6 +53,7 @@ pub(super) fn scrub(
         links,
         lifetime: Lifetime::Uncacheable,
         octets,
+        wire: OnceLock::new(),
     };
     match end {
         End::Data if scrubbed.rcode == ResponseCode::NXDomain => {
@@ -65,6 +71,11 @@ pub(super) fn scrub(
                 let least = least.map_or(denial.ttl, |least| least.min(denial.ttl));
                 scrubbed.authority = denial.records;
                 scrubbed.lifetime = lifetime(Some(least), Lifetime::Negative);
+            } else if links == 0
+                && !reply.answers.is_empty()
+                && scrubbed.rcode == ResponseCode::NoError
+            {
+                return Err(Unusable::Foreign);
             }
         }
     }
@@ -92,6 +103,7 @@ pub(super) fn scrub_truncated(
         links,
         lifetime: Lifetime::Uncacheable,
         octets: 0,
+        wire: OnceLock::new(),
     })
 }
 

@@ -34,9 +34,9 @@ fn forwarder(net: &Net, upstreams: &[SocketAddr]) -> Forwarder<Net> {
     Forwarder::with_transport(&config(upstreams), net.clone())
 }
 
-/// An answer to [`www`] with one address after `milliseconds`.
+/// An answer with one address, for whatever name is asked, after `milliseconds`.
 fn answer(milliseconds: u64, last: u8) -> Play {
-    Play::After(milliseconds, Reply::Records(vec![address(60, last)]))
+    Play::After(milliseconds, Reply::Address(last))
 }
 
 fn address(ttl: u32, last: u8) -> Record {

@@ -34,7 +34,7 @@ fn a_repeated_owner_is_two_octets() {
         builder.answer(
             b"\x03web\x07example\x00",
             30,
-            Data::A([192, 0, 2, last].into()),
+            Data::Address(&[192, 0, 2, last]),
         );
     }
     let question = b"\x03web\x07example\x00\x00\x01\x00\x01".len();

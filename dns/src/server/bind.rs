@@ -2,21 +2,22 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use nix::libc::EAFNOSUPPORT;
 use nix::sys::socket::{setsockopt, sockopt};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use thiserror::Error;
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::net::TcpListener;
 
 use crate::forwarding::ClientTransport;
 
 /// Waiting connections: more than our own limit of open ones is of no use.
 const BACKLOG: i32 = 1024;
 
-/// Asked for; the kernel caps it at `net.core.rmem_max`.
-const RECEIVE_BUFFER: usize = 1 << 20;
+/// Asked for, for receiving and for sending; the kernel caps it at `net.core.rmem_max` and
+/// `wmem_max`. A megabyte holds some hundred milliseconds of the most that one core answers.
+const BUFFER: usize = 1 << 20;
 
 /// Attempts to find a port that is free for UDP and TCP alike when port 0 is asked for.
 const ANY_PORT_ATTEMPTS: usize = 16;
@@ -69,22 +70,23 @@ fn fix(error: &io::Error) -> &'static str {
     }
 }
 
-/// The two sockets of one address.
+/// The sockets of one address.
 #[derive(Debug)]
 pub(super) struct Pair {
-    pub(super) udp: UdpSocket,
+    /// One per worker; the kernel spreads clients over them by their address and port.
+    pub(super) udp: Vec<UdpSocket>,
     pub(super) tcp: TcpListener,
     pub(super) address: SocketAddr,
 }
 
-/// Binds every address; all errors are collected.
-pub(super) fn all(addresses: &[SocketAddr]) -> Result<Vec<Pair>, BindErrors> {
+/// Binds every address with `workers` UDP sockets; all errors are collected.
+pub(super) fn all(addresses: &[SocketAddr], workers: usize) -> Result<Vec<Pair>, BindErrors> {
     let mut pairs = Vec::new();
     let mut errors = Vec::new();
     for address in addresses {
         // `[::]` takes IPv4 in as well, unless it has an address of its own.
         let v4_too = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
-        match pair(*address, addresses.contains(&v4_too)) {
+        match pair(*address, addresses.contains(&v4_too), workers) {
             Ok(pair) => pairs.push(pair),
             Err(failed) => errors.extend(failed),
         }
@@ -96,7 +98,7 @@ pub(super) fn all(addresses: &[SocketAddr]) -> Result<Vec<Pair>, BindErrors> {
     }
 }
 
-fn pair(address: SocketAddr, only_v6: bool) -> Result<Pair, Vec<BindError>> {
+fn pair(address: SocketAddr, only_v6: bool, workers: usize) -> Result<Pair, Vec<BindError>> {
     let error = |transport| {
         move |source| BindError {
             address,
@@ -106,7 +108,11 @@ fn pair(address: SocketAddr, only_v6: bool) -> Result<Pair, Vec<BindError>> {
     };
     if address.port() != 0 {
         return match (udp(address, only_v6), tcp(address, only_v6)) {
-            (Ok(udp), Ok(tcp)) => Ok(Pair { udp, tcp, address }),
+            (Ok(first), Ok(tcp)) => {
+                let udp = share(first, address, only_v6, workers)
+                    .map_err(|source| vec![error(ClientTransport::Udp)(source)])?;
+                Ok(Pair { udp, tcp, address })
+            }
             (udp, tcp) => {
                 let failed = [
                     udp.err().map(error(ClientTransport::Udp)),
@@ -124,7 +130,11 @@ fn pair(address: SocketAddr, only_v6: bool) -> Result<Pair, Vec<BindError>> {
             .local_addr()
             .map_err(|source| vec![error(ClientTransport::Udp)(source)])?;
         match tcp(address, only_v6) {
-            Ok(tcp) => return Ok(Pair { udp, tcp, address }),
+            Ok(tcp) => {
+                let udp = share(udp, address, only_v6, workers)
+                    .map_err(|source| vec![error(ClientTransport::Udp)(source)])?;
+                return Ok(Pair { udp, tcp, address });
+            }
             Err(taken)
                 if taken.kind() == io::ErrorKind::AddrInUse && attempt < ANY_PORT_ATTEMPTS =>
             {
@@ -135,18 +145,74 @@ fn pair(address: SocketAddr, only_v6: bool) -> Result<Pair, Vec<BindError>> {
     }
 }
 
+/// A UDP socket that has its address to itself.
 fn udp(address: SocketAddr, only_v6: bool) -> io::Result<UdpSocket> {
+    let socket = udp_unbound(address, only_v6)?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+/// Binds further sockets to the address of the first one. Only now is it shared: two servers
+/// still exclude each other.
+fn share(
+    first: UdpSocket,
+    address: SocketAddr,
+    only_v6: bool,
+    workers: usize,
+) -> io::Result<Vec<UdpSocket>> {
+    let mut all = vec![first];
+    if workers > 1 {
+        for socket in &all {
+            SockRef::from(socket).set_reuse_port(true)?;
+        }
+    }
+    while all.len() < workers {
+        let socket = udp_unbound(address, only_v6)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        all.push(socket.into());
+    }
+    Ok(all)
+}
+
+fn udp_unbound(address: SocketAddr, only_v6: bool) -> io::Result<Socket> {
     let socket = socket(address, only_v6, Type::DGRAM, Protocol::UDP)?;
+    socket.set_nonblocking(false)?;
     // Best effort: a small buffer loses queries in bursts, nothing else.
-    let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
+    let _ = socket.set_recv_buffer_size(BUFFER);
+    let _ = socket.set_send_buffer_size(BUFFER);
     if address.ip().is_unspecified() {
         match address {
             SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
             SocketAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?,
         }
     }
-    socket.bind(&address.into())?;
-    UdpSocket::from_std(socket.into())
+    Ok(socket)
+}
+
+/// Says once what the kernel made of the buffers that were asked for.
+pub(super) fn say_buffers(pairs: &[Pair]) {
+    let Some(socket) = pairs.first().and_then(|pair| pair.udp.first()) else {
+        return;
+    };
+    let socket = SockRef::from(socket);
+    // The kernel doubles what it grants, for its own bookkeeping (socket(7)).
+    let granted = |size: io::Result<usize>| size.unwrap_or_default() / 2;
+    let (receive, send) = (
+        granted(socket.recv_buffer_size()),
+        granted(socket.send_buffer_size()),
+    );
+    if receive < BUFFER {
+        tracing::warn!(
+            asked = BUFFER,
+            receive,
+            send,
+            "UDP buffers are smaller than asked for: bursts may lose queries; \
+             raise the sysctls net.core.rmem_max and net.core.wmem_max of the node"
+        );
+    } else {
+        tracing::debug!(asked = BUFFER, receive, send, "UDP buffers");
+    }
 }
 
 fn tcp(address: SocketAddr, only_v6: bool) -> io::Result<TcpListener> {

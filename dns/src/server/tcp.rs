@@ -37,6 +37,9 @@ const WRITE: Duration = Duration::from_secs(5);
 /// Pause after a failed accept: it is mostly a want of descriptors, which takes time to pass.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// How often a failure that goes on is said again.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+
 /// Replies are gathered up to this size before they are written.
 const GATHER: usize = 64 * 1024;
 
@@ -54,6 +57,7 @@ impl<R: Resolve> Tcp<R> {
     /// # Errors
     /// When the socket is beyond use.
     pub(super) async fn serve(self, stop: CancellationToken) -> io::Result<()> {
+        let mut trouble = Trouble::default();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -62,13 +66,18 @@ impl<R: Resolve> Tcp<R> {
             };
             match accepted {
                 Ok((stream, peer)) => {
+                    if let Some(failures) = trouble.over() {
+                        tracing::info!(failures, "TCP connections are accepted again");
+                    }
                     // Replies are written whole; waiting for more helps nobody.
                     let _ = stream.set_nodelay(true);
                     self.admit(stream, peer, stop.clone());
                 }
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
                 Err(error) => {
-                    tracing::warn!(%error, "Accepting a TCP connection failed");
+                    if let Some(failures) = trouble.goes_on(Instant::now()) {
+                        tracing::warn!(%error, failures, "Accepting TCP connections fails");
+                    }
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -93,6 +102,33 @@ impl<R: Resolve> Tcp<R> {
             let (read, write) = stream.into_split();
             serve_connection(read, write, &slot, &handler, &stop).await;
         });
+    }
+}
+
+/// Failures in a row, said at the first one and once a minute: a want of descriptors fails twenty
+/// times a second.
+#[derive(Debug, Default)]
+struct Trouble {
+    failures: u64,
+    said: Option<Instant>,
+}
+
+impl Trouble {
+    /// One more failure: how many there were, if it is time to say so.
+    fn goes_on(&mut self, now: Instant) -> Option<u64> {
+        self.failures += 1;
+        let due = self
+            .said
+            .is_none_or(|said| now.duration_since(said) >= SAY_AGAIN);
+        due.then(|| {
+            self.said = Some(now);
+            self.failures
+        })
+    }
+
+    /// A success: how many failures came before it, if any.
+    fn over(&mut self) -> Option<u64> {
+        self.said.take().map(|_| std::mem::take(&mut self.failures))
     }
 }
 

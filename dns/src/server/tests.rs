@@ -15,6 +15,10 @@ fn two_loops(
     loops
 }
 
+fn no_threads() -> Result<Stopper, ServeError> {
+    Ok(Stopper::new(vec![]))
+}
+
 fn broken() -> ServeError {
     let address = SocketAddr::from(([192, 0, 2, 1], 53));
     ServeError::Socket {
@@ -32,6 +36,7 @@ async fn the_end_of_any_loop_is_an_error_and_stops_the_others() {
         two_loops(async { Err(broken()) }, &serving),
         &stop,
         &serving,
+        no_threads(),
     )
     .await;
     assert_eq!(
@@ -44,7 +49,13 @@ async fn the_end_of_any_loop_is_an_error_and_stops_the_others() {
     );
 
     let serving = stop.child_token();
-    let outcome = supervise(two_loops(async { Ok(()) }, &serving), &stop, &serving).await;
+    let outcome = supervise(
+        two_loops(async { Ok(()) }, &serving),
+        &stop,
+        &serving,
+        no_threads(),
+    )
+    .await;
     assert!(matches!(outcome, Err(ServeError::Ended)));
 
     let serving = stop.child_token();
@@ -52,6 +63,7 @@ async fn the_end_of_any_loop_is_an_error_and_stops_the_others() {
         two_loops(async { panic!("a bug") }, &serving),
         &stop,
         &serving,
+        no_threads(),
     )
     .await;
     assert!(matches!(outcome, Err(ServeError::Panicked)));
@@ -70,7 +82,11 @@ async fn a_stop_that_was_asked_for_is_no_error() {
     };
     let loops = two_loops(ends_too, &serving);
     stop.cancel();
-    assert!(supervise(loops, &stop, &serving).await.is_ok());
+    assert!(
+        supervise(loops, &stop, &serving, no_threads())
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -126,7 +126,7 @@ impl Reference {
         world(
             &config,
             &Hosts {
-                entries,
+                entries: entries.into_iter().collect(),
                 ..Hosts::default()
             },
         )

@@ -13,6 +13,7 @@ use tsunaro_dns::forwarding::ClientTransport;
 use tsunaro_dns::metrics::DnsMetrics;
 use tsunaro_dns::server::{BindError, BindErrors, Limits, Server};
 use tsunaro_dns::wire::Rcode;
+use tsunaro_model::hosts::{HostEntry, Hosts};
 
 use crate::fixture::{config, hosts, w1, world};
 use crate::loopback::{Running, Script, exchange, receive, serve, udp_client, until};
@@ -53,8 +54,12 @@ async fn rule_5_a_swapped_snapshot_answers_the_next_query_and_no_socket_closes()
         line(&exchange(&socket, &ask("web.Z", A).octets()).await),
         WEB
     );
-    let mut hosts = hosts();
-    hosts.entries[0].address = "192.0.2.99".parse().unwrap();
+    let mut entries: Vec<HostEntry> = hosts().entries.iter().collect();
+    entries[0].address = "192.0.2.99".parse().unwrap();
+    let hosts = Hosts {
+        entries: entries.into_iter().collect(),
+        ..Hosts::default()
+    };
     server.zone.store(world(&config(true), &hosts).0);
     let reply = exchange(&socket, &ask("web.Z", A).octets()).await;
     assert_eq!(line(&reply), "NOERROR aa: [web.Z 30 A 192.0.2.99]");

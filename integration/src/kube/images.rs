@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::oci::{OciImage, oci_image};
+use crate::peers::Peers;
 
 /// The image of the container that holds a Pod's namespaces.
 pub const PAUSE: &str = "lab.test/pause:1";
@@ -51,4 +52,16 @@ pub fn busybox(name: &str) -> Result<OciImage> {
         image = image.link(&format!("/bin/{applet}"), "busybox");
     }
     Ok(image)
+}
+
+/// A stand-in for the upstream image of tailscale under this name: the pinned programs at the
+/// upstream's paths, busybox for the rest of its Alpine, and these certificates where Go looks for
+/// the system's.
+pub fn tailscale(name: &str, peers: &Peers, certificates: &Path) -> Result<OciImage> {
+    let certificates = std::fs::read_to_string(certificates)
+        .with_context(|| format!("read {}", certificates.display()))?;
+    Ok(busybox(name)?
+        .copy("/usr/local/bin/tailscaled", &peers.tailscaled)
+        .copy("/usr/local/bin/tailscale", &peers.tailscale)
+        .text("/etc/ssl/certs/ca-certificates.crt", &certificates))
 }

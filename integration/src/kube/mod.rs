@@ -34,7 +34,7 @@ mod settings;
 
 pub use handle::KubeHandle;
 pub use held::{Held, hold};
-pub use images::{BUSYBOX, PAUSE, busybox};
+pub use images::{BUSYBOX, PAUSE, busybox, tailscale};
 pub use node::{KubeNode, KubeOptions};
 pub use part::Part;
 pub use place::NODE_NAME;

@@ -69,6 +69,25 @@ impl KubeNode {
     /// Starts a node and waits until Pods can run on it. Needs root, Go and the
     /// packages of `apt-packages.txt`.
     pub fn start(options: KubeOptions<'_>) -> Result<Self> {
+        let (node, whole) = Self::prepare(options)?;
+        node.start_part(Part::Containerd)?;
+        node.bring_up()?;
+        whole.done();
+        Ok(node)
+    }
+
+    /// Starts etcd and kube-apiserver alone, and waits until the API answers: nothing runs Pods,
+    /// makes a service account or collects garbage. Needs what [`Self::start`] needs.
+    pub fn start_control_plane() -> Result<Self> {
+        let (node, whole) = Self::prepare(KubeOptions::default())?;
+        node.start_api_server()?;
+        node.wait_api()?;
+        whole.done();
+        Ok(node)
+    }
+
+    /// The namespaces with all settings in them, and etcd.
+    fn prepare(options: KubeOptions<'_>) -> Result<(Self, Step)> {
         let KubeOptions {
             number,
             lab,
@@ -80,7 +99,7 @@ impl KubeNode {
         let run = Run::begin()?;
         let whole = Step::new(format!("start of Kubernetes node {}", run.id()));
 
-        let step = Step::new("  namespaces, containerd, etcd");
+        let step = Step::new("  namespaces, etcd");
         let namespace = run.namespace(MACHINE);
         wires::add_namespace(&namespace)?;
         let guest = wires::Guest {
@@ -118,19 +137,21 @@ impl KubeNode {
             run,
         };
         node.start_part(Part::Etcd)?;
-        node.start_part(Part::Containerd)?;
         step.done();
-        node.bring_up()?;
-        whole.done();
-        Ok(node)
+        Ok((node, whole))
     }
 
-    fn bring_up(&self) -> Result<()> {
+    /// Makes the certificates and starts kube-apiserver, without waiting for it.
+    fn start_api_server(&self) -> Result<()> {
         let step = Step::new("  certificates");
         pki::make(&self.place)?;
         step.done();
+        self.start_part(Part::ApiServer)
+    }
+
+    fn bring_up(&self) -> Result<()> {
         let api = Step::new("  kube-apiserver");
-        self.start_part(Part::ApiServer)?;
+        self.start_api_server()?;
         let step = Step::new("  images of pause and busybox");
         self.wait_containerd()?;
         self.load_image(&images::pause())?;

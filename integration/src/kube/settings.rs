@@ -95,6 +95,9 @@ fn cni(place: &Place) -> Value {
                 },
             },
             { "type": "portmap", "capabilities": { "portMappings": true } },
+            // A Pod takes this over from the machine's first network namespace, where it is the
+            // machine's own affair: here it is as on a node that forwards.
+            { "type": "tuning", "sysctl": { "net.ipv4.ip_forward": "1" } },
         ],
     })
 }

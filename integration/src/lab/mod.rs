@@ -4,6 +4,7 @@ mod ask;
 pub(crate) mod certs;
 pub(crate) mod cgroups;
 mod command;
+mod dns_monitor;
 mod headscale;
 pub(crate) mod launch;
 mod localapi;
@@ -21,6 +22,7 @@ pub(crate) mod wires;
 
 pub use certs::CONTROL_NAME;
 pub use command::{Cmd, UNPRIVILEGED_UID};
+pub use dns_monitor::{Asking, DnsMonitor, DnsReport};
 pub use headscale::{CONTROL_URL, DEFAULT_POLICY, Headscale};
 pub use nix::sys::signal::Signal;
 pub use node::Node;

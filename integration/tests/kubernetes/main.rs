@@ -1,5 +1,6 @@
 //! A real Kubernetes node: does it run Pods, carry packets, and leave nothing behind?
 
+mod by_hand;
 mod held;
 mod leftovers;
 mod network;

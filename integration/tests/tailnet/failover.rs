@@ -9,7 +9,7 @@ use tsunaro_integration::lab::{
 };
 use tsunaro_integration::say;
 
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, field};
 
 /// Two gateways for the same prefixes: the first is primary, the second an approved standby.
 struct Pair<'a> {
@@ -144,7 +144,33 @@ fn a_killed_gateway_fails_over() -> Result<()> {
         first.node.stop(Signal::SIGKILL)
     })?;
     gone(&report, 60);
-    Ok(())
+    the_returning_one_is_the_standby(pair)
+}
+
+/// Nothing fails back: the first comes back to its routes and says so, the second goes on serving.
+fn the_returning_one_is_the_standby(pair: Pair<'_>) -> Result<()> {
+    let Pair {
+        lab,
+        first,
+        _second,
+    } = pair;
+    first.node.start()?;
+    let first = Gateway::start_again(lab, first)?;
+    first.wait_condition(lab, "RoutesAdvertised", "True/Advertised")?;
+    first.wait_condition(lab, "KernelReady", "True/ChecksPassed")?;
+    let truth = first.route(LAN)?;
+    let message = field(&truth, "message");
+    anyhow::ensure!(message.contains("headscale nodes list-routes"), "{truth}");
+    let rest = lab.headscale().rest();
+    lab.wait_until("the first one online", Duration::from_secs(30), || {
+        Ok(rest.node("gw-1")?.online.then_some(()))
+    })?;
+    anyhow::ensure!(
+        rest.node("gw-1")?.subnet_routes.is_empty(),
+        "it failed back"
+    );
+    serves(lab, "gw-2")?;
+    lab.peer().ping_once(LAN_HOST)
 }
 
 #[test]

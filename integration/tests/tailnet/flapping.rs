@@ -9,7 +9,7 @@ use tsunaro_integration::say;
 use crate::gateway::{Gateway, config, hosts};
 
 /// How long the trouble lasts.
-const TROUBLE: Duration = Duration::from_secs(45);
+const TROUBLE: Duration = Duration::from_secs(90);
 
 /// A small linear congruential generator (Knuth's MMIX constants): the same trouble every time.
 struct Dice(u64);
@@ -38,7 +38,7 @@ fn random_trouble_ends_converged_with_bounded_writes_memory_and_descriptors() ->
     let started = Instant::now();
     let mut events = 0;
     while started.elapsed() < TROUBLE {
-        match dice.roll(6) {
+        match dice.roll(9) {
             0 => gateway.node.restart(Signal::SIGKILL)?,
             1 => drop(
                 gateway
@@ -54,22 +54,46 @@ fn random_trouble_ends_converged_with_bounded_writes_memory_and_descriptors() ->
                 "hosts",
                 &hosts(&format!("198.51.100.{}", dice.roll(200) + 1)),
             )])?,
+            5 => drop(gateway.node.sh("sysctl -q -w net.ipv4.ip_forward=0")?),
+            6 => drop(gateway.node.sh("sysctl -q -w net.ipv4.ip_forward=1")?),
+            7 => drop(gateway.node.tailscale(&[
+                "set",
+                "--accept-routes=true",
+                "--snat-subnet-routes=false",
+            ])?),
             _ => gateway.config.swap(&[("gateway.yaml", "garbage: [")])?,
         }
         events += 1;
     }
     gateway.config.swap(&[("gateway.yaml", &config(&[]))])?;
+    gateway.node.sh("sysctl -q -w net.ipv4.ip_forward=1")?;
     lab.wait_until("convergence", Duration::from_secs(150), || {
         Ok((gateway.advertised()? == [LAN, LB_RANGE]).then_some(()))
     })?;
     gateway.wait_condition(&lab, "TailnetReady", "True/Running")?;
+    gateway.wait_condition(&lab, "RoutesAdvertised", "True/Advertised")?;
+    gateway.wait_condition(&lab, "KernelReady", "True/ChecksPassed")?;
     gateway.wait_condition(&lab, "DNSReady", "True/Serving")?;
-    let writes = gateway.agent.log().matches("Advertised routes set").count();
+    let log = gateway.agent.log();
+    let writes: usize = ["Advertised routes set", "were put right"]
+        .iter()
+        .map(|words| log.matches(words).count())
+        .sum();
+    let transitions = log
+        .lines()
+        .filter(|line| line.contains("condition="))
+        .count();
     let (memory, files) = (resident_kib(&gateway.agent)?, open_files(&gateway.agent)?);
     say(&format!(
-        "flapping: {events} events, {writes} route writes, memory {memory_before} to {memory} KiB, open files {files_before} to {files}"
+        "flapping: {events} events, {writes} writes of prefs, {transitions} transitions told, memory {memory_before} to {memory} KiB, open files {files_before} to {files}"
     ));
-    ensure!(writes <= events + 5, "{writes} writes for {events} events");
+    // Each event asks for a write of routes and one of other prefs at most.
+    ensure!(
+        writes <= 2 * events + 5,
+        "{writes} writes for {events} events"
+    );
+    // Five conditions, three prompt faults with their ends a minute each, and reasons in between.
+    ensure!(transitions <= 300, "{transitions} transitions were told");
     ensure!(
         files <= files_before + 5,
         "open files rose from {files_before} to {files}"

@@ -23,6 +23,11 @@ pub(crate) struct Gateway<'a> {
 
 /// The config with these egress targets.
 pub(crate) fn config(targets: &[&str]) -> String {
+    config_with(&format!("  egressTargets: [{}]\n", targets.join(", ")))
+}
+
+/// The config with these lines at the end of its routes.
+pub(crate) fn config_with(routes: &str) -> String {
     format!(
         "apiVersion: agent.tsunaro.io/v1alpha1\n\
          kind: GatewayConfig\n\
@@ -39,8 +44,7 @@ pub(crate) fn config(targets: &[&str]) -> String {
          routes:\n\
          \x20 lan: [{LAN}]\n\
          \x20 tailnetLBCIDR: {LB_RANGE}\n\
-         \x20 egressTargets: [{}]\n",
-        targets.join(", ")
+         {routes}"
     )
 }
 
@@ -131,24 +135,53 @@ impl<'a> Gateway<'a> {
 
     /// `True/Advertised` for a condition of the status report.
     pub(crate) fn condition(&self, kind: &str) -> Result<String> {
+        self.entry("conditions", "type", kind)
+            .map(|found| short(&found))
+    }
+
+    /// The message of a condition.
+    pub(crate) fn message(&self, kind: &str) -> Result<String> {
+        let found = self.entry("conditions", "type", kind)?;
+        Ok(field(&found, "message"))
+    }
+
+    /// Waits until a condition reads so, with this in its message.
+    pub(crate) fn wait_told(
+        &self,
+        lab: &Lab,
+        kind: &str,
+        expected: &str,
+        words: &str,
+    ) -> Result<()> {
+        self.wait_condition(lab, kind, expected)?;
+        let message = self.message(kind)?;
+        ensure!(
+            message.contains(words),
+            "{kind}={expected} does not say {words:?}: {message}"
+        );
+        Ok(())
+    }
+
+    /// `True/Ok` for a kernel check of the status report.
+    pub(crate) fn check(&self, name: &str) -> Result<String> {
+        self.entry("kernelChecks", "name", name)
+            .map(|found| short(&found))
+    }
+
+    /// The route truth of a prefix.
+    pub(crate) fn route(&self, prefix: &str) -> Result<Value> {
+        self.entry("routes", "prefix", prefix)
+    }
+
+    fn entry(&self, list: &str, key: &str, value: &str) -> Result<Value> {
         let status = self.status()?;
-        let conditions = status
-            .get("conditions")
-            .and_then(Value::as_array)
-            .context("no conditions")?;
-        let text = |condition: &Value, field: &str| {
-            let text = condition.get(field).and_then(Value::as_str);
-            text.unwrap_or_default().to_owned()
-        };
-        let found = conditions
+        let entries = status.get(list).and_then(Value::as_array);
+        entries
+            .with_context(|| format!("no {list}"))?
             .iter()
-            .find(|condition| text(condition, "type") == kind)
-            .context("no such condition")?;
-        Ok(format!(
-            "{}/{}",
-            text(found, "status"),
-            text(found, "reason")
-        ))
+            .find(|entry| field(entry, key) == value)
+            .cloned()
+            .with_context(|| format!("no {value} in {list}"))
     }
 
     /// Waits until a condition reads so.
@@ -191,7 +224,18 @@ impl<'a> Gateway<'a> {
     }
 }
 
-fn fresh_key(lab: &Lab) -> Result<String> {
+/// One text of an entry of the report.
+pub(crate) fn field(entry: &Value, name: &str) -> String {
+    let text = entry.get(name).and_then(Value::as_str);
+    text.unwrap_or_default().to_owned()
+}
+
+fn short(entry: &Value) -> String {
+    format!("{}/{}", field(entry, "status"), field(entry, "reason"))
+}
+
+/// A key for a gateway that was never used.
+pub(crate) fn fresh_key(lab: &Lab) -> Result<String> {
     lab.headscale()
         .rest()
         .preauth_key(&KeyOptions::tagged("tag:fabric"))

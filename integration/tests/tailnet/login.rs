@@ -116,7 +116,7 @@ fn a_new_key_while_running_keeps_the_node_and_its_routes() -> Result<()> {
 }
 
 /// Puts a key into the mounted key file, as a changed Secret does.
-fn new_key(gateway: &Gateway<'_>, key: &str) -> Result<()> {
+pub(crate) fn new_key(gateway: &Gateway<'_>, key: &str) -> Result<()> {
     let dir = gateway.node.dir().join("mounts/key");
     std::fs::remove_dir_all(&dir)?;
     Mount::new(dir, &[("authkey", key)])?;

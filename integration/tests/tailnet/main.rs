@@ -1,13 +1,18 @@
 //! The agent beside a real tailscaled on a real tailnet, as uid 65534 without capabilities.
 
+mod bus;
 mod example;
 mod failover;
 mod failures;
 mod flapping;
 mod gateway;
+mod kernel;
+mod kernel_cost;
 mod latency;
 mod leaving;
 mod login;
+mod losses;
+mod refusals;
 mod routes;
 mod supervise;
 

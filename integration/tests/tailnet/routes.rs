@@ -51,6 +51,7 @@ fn a_peer_resolves_and_reaches_the_lan_and_changes_are_live() -> Result<()> {
     }
     a_broken_config_changes_nothing(&lab, &mut gateway)?;
     a_swapped_hosts_file_is_served(&lab, &mut gateway)?;
+    another_hosts_path_without_a_file_keeps_the_names(&lab, &mut gateway)?;
     ensure!(
         pids == (gateway.agent.pid(), gateway.node.tailscaled_pid()?),
         "a process was restarted"
@@ -114,6 +115,29 @@ fn a_swapped_hosts_file_is_served(lab: &Lab, gateway: &mut Gateway<'_>) -> Resul
     Ok(())
 }
 
+fn another_hosts_path_without_a_file_keeps_the_names(
+    lab: &Lab,
+    gateway: &mut Gateway<'_>,
+) -> Result<()> {
+    let elsewhere = config(&[]).replace("hosts: ../hosts/hosts", "hosts: ../hosts/elsewhere");
+    gateway.config.swap(&[("gateway.yaml", &elsewhere)])?;
+    gateway.wait_told(
+        lab,
+        "DNSReady",
+        "True/ServingLastGood",
+        "elsewhere: it is not there",
+    )?;
+    let (code, answer) = lab.peer().dns(LB_ADDRESS, &format!("dyn.{ZONE}"), "A")?;
+    ensure!(
+        code == "NOERROR" && answer == ["A 198.51.100.33"],
+        "{code} {answer:?}"
+    );
+    let ready = gateway.node.http_get("http://127.0.0.1:9181/readyz")?;
+    ensure!(ready.0 == 200, "{ready:?}");
+    gateway.config.swap(&[("gateway.yaml", &config(&[]))])?;
+    gateway.wait_condition(lab, "DNSReady", "True/Serving")
+}
+
 #[test]
 fn routes_changed_by_hand_are_put_right_and_survive_a_killed_tailscaled() -> Result<()> {
     let _timed = timed("test: foreign routes and a killed tailscaled");
@@ -129,6 +153,18 @@ fn routes_changed_by_hand_are_put_right_and_survive_a_killed_tailscaled() -> Res
             .tailscale(&["set", "--advertise-routes="])?
             .ok()?;
         gateway.wait_advertised(&lab, &all)?;
+        let told = || {
+            let log = gateway.agent.log();
+            log.matches("Another writer changed the advertised routes")
+                .count()
+        };
+        lab.wait_until("the log line", Duration::from_secs(5), || {
+            Ok((told() > 0).then_some(()))
+        })?;
+        let told = told();
+        ensure!(told == 1, "the drift was told {told} times");
+        let healings = gateway.status()?.pointer("/tailnet/healings").cloned();
+        ensure!(healings == Some(1.into()), "{healings:?} healings");
     }
     let agent = gateway.agent.pid();
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {

@@ -45,6 +45,8 @@ pub(crate) struct PrefsPatch {
     shields_up: Option<ShieldsUpPatch>,
     #[serde(flatten)]
     exit_node: Option<ExitNodePatch>,
+    #[serde(flatten)]
+    no_snat: Option<NoSnatPatch>,
 }
 
 #[derive(Debug, Serialize)]
@@ -81,6 +83,14 @@ struct CorpDnsPatch {
 struct ShieldsUpPatch {
     shields_up: bool,
     shields_up_set: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct NoSnatPatch {
+    #[serde(rename = "NoSNAT")]
+    no_snat: bool,
+    #[serde(rename = "NoSNATSet")]
+    no_snat_set: bool,
 }
 
 /// Both ways to name an exit node, emptied.
@@ -150,6 +160,7 @@ impl From<&PrefsChange> for PrefsPatch {
             corp_dns,
             shields_up,
             no_exit_node,
+            no_snat,
         } = change;
         Self {
             advertise_routes: advertise_routes
@@ -179,6 +190,10 @@ impl From<&PrefsChange> for PrefsPatch {
                 id_set: true,
                 ip: "",
                 ip_set: true,
+            }),
+            no_snat: no_snat.map(|no_snat| NoSnatPatch {
+                no_snat,
+                no_snat_set: true,
             }),
         }
     }

@@ -177,6 +177,7 @@ fn a_change_names_only_what_it_changes_and_masks_it() {
             corp_dns: Some(false),
             shields_up: Some(false),
             no_exit_node: true,
+            no_snat: Some(true),
         },
         &json!({
             "AdvertiseRoutes": [], "AdvertiseRoutesSet": true,
@@ -186,6 +187,7 @@ fn a_change_names_only_what_it_changes_and_masks_it() {
             "ShieldsUp": false, "ShieldsUpSet": true,
             "ExitNodeID": "", "ExitNodeIDSet": true,
             "ExitNodeIP": "", "ExitNodeIPSet": true,
+            "NoSNAT": true, "NoSNATSet": true,
         }),
     );
 }

@@ -9,7 +9,8 @@ use crate::finding::{Finding, Place, Position, Report, quoted};
 /// What a config file says, and all remarks about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
-    /// The config. None exactly when a finding is an error.
+    /// The config, without the entries that cannot be used. None exactly when a finding spoils the
+    /// whole file.
     pub config: Option<Config>,
     /// All remarks, by position.
     pub findings: Vec<Finding>,
@@ -44,7 +45,7 @@ pub fn parse(text: &str) -> Parsed {
             (None, Vec::new())
         }
     };
-    let config = config.filter(|_| !report.has_errors());
+    let config = config.filter(|_| !report.is_spoiled());
     Parsed {
         config,
         findings: report.into_sorted(),

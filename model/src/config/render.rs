@@ -108,6 +108,8 @@ fn routes(out: &mut String, routes: &RoutesConfig) {
         tailnet_lb_cidr,
         egress_targets,
         aggregate,
+        snat,
+        refused: _,
     } = routes;
     out.push_str("routes:\n");
     line(out, 1, "lan", list(lan));
@@ -116,6 +118,7 @@ fn routes(out: &mut String, routes: &RoutesConfig) {
     }
     line(out, 1, "egressTargets", list(egress_targets));
     line(out, 1, "aggregate", aggregate);
+    line(out, 1, "snat", snat);
 }
 
 /// A record's name as the file wants it.

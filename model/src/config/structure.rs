@@ -188,9 +188,14 @@ fn routes(field: Field<'_>, report: &mut Report) -> Option<Routes> {
         tailnet_lb_cidr: fields
             .take("tailnetLBCIDR")
             .and_then(|field| fields::text(field, report)),
-        egress_targets: texts(fields.take("egressTargets"), report),
+        egress_targets: fields
+            .take("egressTargets")
+            .and_then(|field| fields::list(field, report, fields::text)),
         aggregate: fields
             .take("aggregate")
+            .and_then(|field| fields::boolean(field, report)),
+        snat: fields
+            .take("snat")
             .and_then(|field| fields::boolean(field, report)),
     };
     fields.close(report);

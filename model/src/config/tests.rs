@@ -48,7 +48,10 @@ fn check(text: &str, expected: &[&str]) {
             "{text}\nexpected {part}\nin       {line}"
         );
     }
-    let errors = parsed.findings.iter().any(|finding| finding.is_error());
+    let errors = parsed
+        .findings
+        .iter()
+        .any(|finding| finding.spoils_the_file());
     assert_eq!(parsed.config.is_none(), errors, "{text}");
 }
 
@@ -103,6 +106,8 @@ fn the_worked_example_parses_without_findings() {
             tailnet_lb_cidr: Some("198.51.100.0/24".parse().unwrap()),
             egress_targets: vec!["10.0.10.20".parse().unwrap()],
             aggregate: true,
+            snat: true,
+            refused: vec![],
         }),
     };
     assert_eq!(parsed.config, Some(expected));

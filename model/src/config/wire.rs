@@ -65,6 +65,7 @@ pub(crate) struct Tailnet {
 pub(crate) struct Routes {
     pub(crate) lan: Option<Given<Vec<Text>>>,
     pub(crate) tailnet_lb_cidr: Option<Text>,
-    pub(crate) egress_targets: Vec<Text>,
+    pub(crate) egress_targets: Option<Given<Vec<Text>>>,
     pub(crate) aggregate: Option<Given<bool>>,
+    pub(crate) snat: Option<Given<bool>>,
 }

@@ -9,12 +9,17 @@ use crate::finding::Position;
 pub(super) fn explain(text: &str, error: &ScanError) -> (Position, String, String) {
     let position = tree::position(*error.marker());
     let info = error.info();
-    if let Some(tab) = tab_in_indentation(text, position.line, info.contains("tab")) {
-        return (
-            tab,
-            "a tab stands in the indentation, which YAML forbids".into(),
-            "indent with spaces".into(),
-        );
+    if let Some((position, character)) =
+        strange_indentation(text, position.line, info.contains("tab"))
+    {
+        let what = match character {
+            '\t' => "a tab stands in the indentation, which YAML forbids".to_owned(),
+            other => format!(
+                "a space that is none (U+{:04X}) stands in the indentation",
+                u32::from(other)
+            ),
+        };
+        return (position, what, "indent with spaces".into());
     }
     if let Some(character) = reserved_start(text, position) {
         return (
@@ -97,21 +102,24 @@ fn line(text: &str, number: u32) -> Option<&str> {
         .nth(usize::try_from(number).ok()?.checked_sub(1)?)
 }
 
-/// The first tab before any other character: on the line of the error, on the one above, where the
-/// parser may have gone wrong first, or on the one below, if the parser met a tab there.
-fn tab_in_indentation(text: &str, number: u32, met_tab: bool) -> Option<Position> {
+/// The first tab, or space as typesetters have it, before any other character: on the line of the
+/// error, on the one above, where the parser may have gone wrong first, or on the one below, if the
+/// parser met a tab there.
+fn strange_indentation(text: &str, number: u32, met_tab: bool) -> Option<(Position, char)> {
     let below = met_tab.then(|| number.saturating_add(1));
     [number, number.saturating_sub(1)]
         .into_iter()
         .chain(below)
         .find_map(|number| {
-            let line = line(text, number)?;
-            let indentation = line.len() - line.trim_start_matches([' ', '\t']).len();
-            let tab = line.get(..indentation)?.find('\t')?;
-            Some(Position {
+            let indentation = line(text, number)?
+                .chars()
+                .take_while(|c| c.is_whitespace());
+            let (column, character) = (1..).zip(indentation).find(|(_, c)| *c != ' ')?;
+            let position = Position {
                 line: number,
-                column: u32::try_from(tab + 1).ok()?,
-            })
+                column,
+            };
+            Some((position, character))
         })
 }
 

@@ -61,5 +61,7 @@ fn routes_config(gateway: &Gateway, egresses: &[Egress]) -> RoutesConfig {
         tailnet_lb_cidr: Some(gateway.service.tailnet_lb_cidr),
         egress_targets: targets,
         aggregate: *aggregate,
+        snat: true,
+        refused: Vec::new(),
     }
 }

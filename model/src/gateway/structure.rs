@@ -10,7 +10,7 @@ use crate::document::tree::{Data, Node, whole_file};
 use crate::document::{Given, Text};
 use crate::finding::{Place, Report, quoted};
 
-/// The part of `apiVersion` before the slash.
+/// The group of our resources.
 const GROUP: &str = "tsunaro.io";
 /// The kinds of the group.
 const KINDS: [&str; 5] = [
@@ -37,22 +37,38 @@ pub(super) fn each_object(
     report: &mut Report,
     each: &mut dyn FnMut(&Node, &mut Report),
 ) {
-    let items = match scalar(document, "kind") {
-        Some("List") => child(document, "items"),
-        _ => None,
+    match list(document) {
+        Some(items) => items.iter().for_each(|item| each(item, report)),
+        None => each(document, report),
+    }
+}
+
+/// The items of a `List`, or of a list of one kind as the API itself answers with.
+fn list(document: &Node) -> Option<&[Node]> {
+    let kind = scalar(document, "kind")?;
+    let ours = || {
+        let of_kind = kind.strip_suffix("List");
+        group(document) == Some(GROUP) && of_kind.is_some_and(|kind| KINDS.contains(&kind))
     };
-    match items.map(|items| &items.data) {
-        Some(Data::Sequence(items)) => items.iter().for_each(|item| each(item, report)),
-        _ => each(document, report),
+    if kind != "List" && !ours() {
+        return None;
+    }
+    match &child(document, "items")?.data {
+        Data::Sequence(items) => Some(items),
+        // `items: null` is how some write an empty one.
+        Data::Scalar { .. } => Some(&[]),
+        Data::Mapping(_) => None,
     }
 }
 
 /// Reads one object.
 pub(super) fn object(node: &Node, report: &mut Report) -> Read {
-    let group = scalar(node, "apiVersion").map(|version| version.split('/').next());
-    if let (Some(group), Some(_)) = (group, scalar(node, "kind"))
-        && group != Some(GROUP)
+    if let (Some(group), Some(kind)) = (group(node), scalar(node, "kind"))
+        && group != GROUP
     {
+        if KINDS.contains(&kind) {
+            warn_of_group(node, group, kind, report);
+        }
         return Read::Foreign;
     }
     let root = Field {
@@ -101,6 +117,28 @@ pub(super) fn object(node: &Node, report: &mut Report) -> Read {
         }
     }
     .map_or(Read::Unreadable, |object| Read::Ours(Box::new(object)))
+}
+
+/// The part of `apiVersion` before the slash.
+fn group(node: &Node) -> Option<&str> {
+    scalar(node, "apiVersion")?.split('/').next()
+}
+
+/// One of our kinds under another group: most likely a slip.
+fn warn_of_group(node: &Node, group: &str, kind: &str, report: &mut Report) {
+    let position = child(node, "apiVersion").map_or(node.position, |version| version.position);
+    let place = Place {
+        position,
+        field: "apiVersion".to_owned(),
+    };
+    report.warn(
+        &place,
+        format!(
+            "this {kind} is of the group {} and left alone",
+            quoted(group)
+        ),
+        format!("write `apiVersion: {API_VERSION}` if it is meant for this gateway"),
+    );
 }
 
 /// Fields of `metadata` that the API server knows and that mean nothing here.

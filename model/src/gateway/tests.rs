@@ -289,6 +289,21 @@ fn objects_that_get_in_each_others_way_are_told() {
             [field]
         );
     }
+    for (what, name, field) in [
+        ("prod-1-b-dns", "prod-1-gw-headless", "spec.dns.serviceName"),
+        (
+            "prod-1-b-state",
+            "prod-1-gw-authkey",
+            "spec.stateSecretRef.name",
+        ),
+    ] {
+        let taken = twin(&apart).replace(what, name);
+        assert_eq!(fields(&format!("{GATEWAY}---\n{taken}")), [field]);
+    }
+    assert_eq!(
+        fields(&format!("{GATEWAY}---\n{GATEWAY}")),
+        ["metadata.name"]
+    );
     let reserved = OTHERS.replace(
         "  policy:\n",
         "  reservedNetworks: [192.0.0.0/16]\n  policy:\n",
@@ -297,4 +312,39 @@ fn objects_that_get_in_each_others_way_are_told() {
         fields(&format!("{GATEWAY}---\n{reserved}")),
         ["spec.routes.lan"]
     );
+}
+
+#[test]
+fn lists_are_read_as_their_items_however_they_are_written() {
+    let site = "{ apiVersion: tsunaro.io/v1alpha1, kind: TailnetSite, metadata: { name: a }, spec: { tailnetRef: { name: corp }, prefixes: [192.0.2.0/24] } }";
+    for (list, count) in [
+        (
+            format!("{{ apiVersion: v1, kind: List, items: [{site}] }}"),
+            1,
+        ),
+        (
+            format!(
+                "{{ apiVersion: tsunaro.io/v1alpha1, kind: TailnetSiteList, metadata: {{ resourceVersion: '7' }}, items: [{site}] }}"
+            ),
+            1,
+        ),
+        ("{ apiVersion: v1, kind: List, items: [] }".to_owned(), 0),
+        ("{ apiVersion: v1, kind: List, items: null }".to_owned(), 0),
+    ] {
+        let parsed = parse(&list);
+        assert_eq!(parsed.findings, [], "{list}");
+        assert_eq!((parsed.objects.len(), parsed.foreign), (count, 0), "{list}");
+    }
+}
+
+#[test]
+fn one_of_our_kinds_under_another_group_is_left_alone_with_a_warning() {
+    let parsed = parse(&GATEWAY.replace("tsunaro.io/v1alpha1", "tsunaro.com/v1alpha1"));
+    assert_eq!((parsed.objects.len(), parsed.foreign), (0, 1));
+    let [finding] = parsed.findings.as_slice() else {
+        panic!("{:?}", parsed.findings);
+    };
+    assert!(!finding.is_error());
+    assert_eq!(finding.field, "apiVersion");
+    assert!(finding.what.contains("`tsunaro.com`"), "{finding:?}");
 }

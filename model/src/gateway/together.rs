@@ -14,12 +14,22 @@ pub fn check_together(objects: &[&Located]) -> Vec<(usize, Finding)> {
     let mut seen: HashMap<Claim, String> = HashMap::new();
     for (index, Located { object, position }) in objects.iter().enumerate() {
         let owner = identity(object);
-        let claims = [Claim::Object(owner.clone())]
-            .into_iter()
-            .chain(claims(object));
-        for claim in claims {
+        if seen
+            .insert(Claim::Object(owner.clone()), owner.clone())
+            .is_some()
+        {
+            let what = format!("{owner} is here twice");
+            let finding = error("metadata.name", what, "keep one of them", *position);
+            // All its claims are taken too, which says nothing more.
+            findings.push((index, finding));
+            continue;
+        }
+        for (field, claim) in claims(object) {
             match seen.get(&claim) {
-                Some(other) => findings.push((index, claim.conflict(other, *position))),
+                Some(other) if *other != owner => {
+                    findings.push((index, claim.conflict(field, other, *position)));
+                }
+                Some(_) => {}
                 None => {
                     seen.insert(claim, owner.clone());
                 }
@@ -40,42 +50,29 @@ pub fn check_together(objects: &[&Located]) -> Vec<(usize, Finding)> {
 enum Claim {
     Object(String),
     Hostname { tailnet: String, name: String },
-    StateSecret(String),
+    Secret(String),
     LoadBalancerIp(String),
     ClusterIp(String),
-    DnsService(String),
+    Service(String),
 }
 
 impl Claim {
-    fn conflict(&self, other: &str, position: Position) -> Finding {
-        let (field, what, fix) = match self {
-            Self::Object(_) => (
-                "metadata.name",
-                format!("{other} is here twice"),
-                "keep one of them",
-            ),
+    fn conflict(&self, field: &str, other: &str, position: Position) -> Finding {
+        let (what, fix) = match self {
+            Self::Object(_) => (format!("{other} is here too"), "keep one of them"),
             Self::Hostname { name, .. } => (
-                "spec.hostname",
                 format!("{other} has the hostname `{name}` too"),
                 "give each gateway a name of its own",
             ),
-            Self::StateSecret(name) => (
-                "spec.stateSecretRef.name",
-                format!("{other} keeps its identity in `{name}` too"),
+            Self::Secret(name) => (
+                format!("{other} has a Secret `{name}` too"),
                 "give each gateway a Secret of its own",
             ),
-            Self::LoadBalancerIp(address) => (
-                "spec.service.loadBalancerIP",
+            Self::LoadBalancerIp(address) | Self::ClusterIp(address) => (
                 format!("{other} has the address {address} too"),
                 "give each gateway an address of its own",
             ),
-            Self::ClusterIp(address) => (
-                "spec.dns.serviceClusterIP",
-                format!("{other} has the address {address} too"),
-                "give each gateway an address of its own",
-            ),
-            Self::DnsService(name) => (
-                "spec.dns.serviceName",
+            Self::Service(name) => (
                 format!("{other} has a Service `{name}` too"),
                 "give each gateway a Service of its own",
             ),
@@ -94,11 +91,13 @@ fn error(field: &str, what: String, fix: &str, position: Position) -> Finding {
     }
 }
 
-fn claims(object: &Object) -> Vec<Claim> {
+/// What an object claims, each with the field that says so.
+fn claims(object: &Object) -> Vec<(&'static str, Claim)> {
     let Object::Gateway(gateway) = object else {
         return Vec::new();
     };
     let Gateway {
+        name,
         tailnet,
         hostname,
         state_secret,
@@ -106,15 +105,27 @@ fn claims(object: &Object) -> Vec<Claim> {
         dns,
         ..
     } = gateway.as_ref();
+    let hostname = Claim::Hostname {
+        tailnet: tailnet.clone(),
+        name: hostname.clone(),
+    };
+    let cluster_ip = Claim::ClusterIp(dns.service_cluster_ip.to_string());
+    let load_balancer = Claim::LoadBalancerIp(service.load_balancer_ip.to_string());
     vec![
-        Claim::Hostname {
-            tailnet: tailnet.clone(),
-            name: hostname.clone(),
-        },
-        Claim::StateSecret(state_secret.clone()),
-        Claim::LoadBalancerIp(service.load_balancer_ip.to_string()),
-        Claim::ClusterIp(dns.service_cluster_ip.to_string()),
-        Claim::DnsService(dns.service_name.clone()),
+        ("spec.hostname", hostname),
+        (
+            "spec.stateSecretRef.name",
+            Claim::Secret(state_secret.clone()),
+        ),
+        ("metadata.name", Claim::Secret(format!("{name}-authkey"))),
+        ("spec.service.loadBalancerIP", load_balancer),
+        ("spec.dns.serviceClusterIP", cluster_ip),
+        (
+            "spec.dns.serviceName",
+            Claim::Service(dns.service_name.clone()),
+        ),
+        ("metadata.name", Claim::Service(name.clone())),
+        ("metadata.name", Claim::Service(format!("{name}-headless"))),
     ]
 }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use thiserror::Error;
 
-use super::{HostEntry, Hosts};
+use super::Hosts;
 use crate::address::{BadAddress, parse_host_address};
 use crate::finding::{Finding, Place, Position, Severity, quoted};
 use crate::name::{DnsName, NameError};
@@ -92,9 +92,11 @@ impl Hosts {
         let mut named = false;
         for word in words {
             named = true;
-            match read_name(word) {
-                Ok(name) => self.entries.push(HostEntry { name, address }),
-                Err(error) => self.skip(at(word), || explain_name(word, &error)),
+            let written = self
+                .entries
+                .push_with(address, |octets| write_name(word, octets));
+            if let Err(error) = written {
+                self.skip(at(word), || explain_name(word, &error));
             }
         }
         if !named {
@@ -182,10 +184,10 @@ fn explain_address(word: &[u8], bad: BadAddress) -> Remark {
     }
 }
 
-fn read_name(word: &[u8]) -> Result<DnsName, NameError> {
+fn write_name(word: &[u8], octets: &mut Vec<u8>) -> Result<(), NameError> {
     match std::str::from_utf8(word) {
         Ok(".") => Err(NameError::EmptyLabel),
-        Ok(text) => DnsName::parse_host(text),
+        Ok(text) => DnsName::write_host(text, octets),
         Err(_) => Err(NameError::Character(char::REPLACEMENT_CHARACTER)),
     }
 }

@@ -335,7 +335,7 @@ fn findings_are_capped_and_skips_count_on() {
 fn a_name_is_what_it_would_be_anywhere_else() {
     let hosts = Hosts::parse(b"192.0.2.1 Web.Example.ORG").unwrap();
     assert_eq!(
-        hosts.entries[0].name,
+        hosts.entries.iter().next().unwrap().name,
         DnsName::parse_host("web.example.org").unwrap()
     );
 }

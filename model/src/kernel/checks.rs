@@ -8,6 +8,7 @@ use ipnet::Ipv4Net;
 use super::KernelView;
 
 mod daemon;
+mod opinions;
 mod traffic;
 
 /// The interface of kernel-mode tailscaled.
@@ -39,6 +40,31 @@ pub struct KernelInputs {
     pub tailnet_addresses: Vec<IpAddr>,
     /// The resolvers in this host's resolv.conf.
     pub resolvers: Vec<IpAddr>,
+    /// Addresses of the control server; None while they are not known.
+    pub control_server: Option<Vec<IpAddr>>,
+    /// What tailscaled itself finds.
+    pub opinions: Opinions,
+}
+
+/// What tailscaled's own checks say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Opinions {
+    /// Of IP forwarding.
+    pub forwarding: Opinion,
+    /// Of generic receive offload for UDP, without which forwarding is slow.
+    pub udp_gro: Opinion,
+}
+
+/// The outcome of one of tailscaled's own checks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Opinion {
+    /// It was not asked, or gave no answer.
+    #[default]
+    NotAsked,
+    /// It finds nothing.
+    Fine,
+    /// It warns, in these words.
+    Warns(String),
 }
 
 /// A check's stable name.
@@ -60,6 +86,12 @@ pub enum CheckName {
     TailnetRangeClash,
     /// No strict reverse path filter drops what the gateway forwards.
     ReversePathFilter,
+    /// The control server can be reached without us.
+    ControlServerOutside,
+    /// tailscaled's own check of IP forwarding, a second opinion.
+    TailscaledForwarding,
+    /// UDP is forwarded fast, by tailscaled's own check.
+    UdpGroForwarding,
     /// Netfilter lets the gateway's traffic pass; not readable without NET_ADMIN.
     Netfilter,
     /// TCP's MSS is clamped to the path's MTU; not readable without NET_ADMIN.
@@ -78,6 +110,9 @@ impl CheckName {
             Self::PathOut => "PathOut",
             Self::TailnetRangeClash => "TailnetRangeClash",
             Self::ReversePathFilter => "ReversePathFilter",
+            Self::ControlServerOutside => "ControlServerOutside",
+            Self::TailscaledForwarding => "TailscaledForwarding",
+            Self::UdpGroForwarding => "UdpGroForwarding",
             Self::Netfilter => "Netfilter",
             Self::MssClamping => "MssClamping",
         }
@@ -97,6 +132,13 @@ pub enum CheckState {
     Ok,
     /// Traffic suffers or will.
     Failed {
+        /// Stable, CamelCase.
+        reason: &'static str,
+        /// What is wrong, and the command that mends it.
+        message: String,
+    },
+    /// Traffic passes, but something should be mended.
+    Warned {
         /// Stable, CamelCase.
         reason: &'static str,
         /// What is wrong, and the command that mends it.
@@ -163,6 +205,18 @@ pub fn check(view: &KernelView, inputs: &KernelInputs) -> Vec<KernelCheck> {
             traffic::reverse_path_filter(view, &inputs.wanted),
         ),
         of(
+            CheckName::ControlServerOutside,
+            opinions::control_server(inputs.control_server.as_deref(), &inputs.wanted),
+        ),
+        of(
+            CheckName::TailscaledForwarding,
+            opinions::forwarding(&inputs.opinions.forwarding),
+        ),
+        of(
+            CheckName::UdpGroForwarding,
+            opinions::udp_gro(&inputs.opinions.udp_gro),
+        ),
+        of(
             CheckName::Netfilter,
             needs_net_admin("nft list ruleset || iptables-save"),
         ),
@@ -188,6 +242,10 @@ pub fn host_to_ask(prefix: Ipv4Net, own_addresses: &[Ipv4Addr]) -> Ipv4Addr {
 
 fn failed(reason: &'static str, message: String) -> CheckState {
     CheckState::Failed { reason, message }
+}
+
+fn warned(reason: &'static str, message: String) -> CheckState {
+    CheckState::Warned { reason, message }
 }
 
 fn unknown(reason: &'static str, command: impl Into<String>) -> CheckState {

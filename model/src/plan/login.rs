@@ -53,12 +53,19 @@ pub fn login_state(desired: &Desired, observed: &Observed, memory: &LoginMemory)
         Some(key) if tried == Some(key) && observed.login_error.is_some() => LoginState::Refused,
         _ if observed.expired => LoginState::Expired,
         None => LoginState::NoKey,
-        Some(key) if tried == Some(key) => LoginState::Tried,
+        Some(key) if tried == Some(key) && !memory.was_through() => LoginState::Tried,
         Some(_) => LoginState::Pending,
     }
 }
 
 impl LoginMemory {
+    /// The last attempt led to a login, which was lost since.
+    fn was_through(&self) -> bool {
+        self.attempt
+            .as_ref()
+            .is_some_and(|attempt| attempt.succeeded)
+    }
+
     pub(super) fn tried(&mut self, key: AuthKey, now: Duration) {
         self.attempt = Some(Attempt {
             key,

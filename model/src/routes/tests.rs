@@ -38,6 +38,8 @@ fn the_worked_example_wants_lan_range_and_target() {
         tailnet_lb_cidr: Some(net("198.51.100.0/24")),
         egress_targets: vec![Ipv4Addr::new(10, 0, 10, 20)],
         aggregate: true,
+        snat: true,
+        refused: vec![],
     };
     assert_eq!(
         wanted(&config),
@@ -60,6 +62,8 @@ fn covered_prefixes_are_left_out_only_when_aggregating() {
         tailnet_lb_cidr: None,
         egress_targets: vec![Ipv4Addr::new(192, 0, 2, 7)],
         aggregate: true,
+        snat: true,
+        refused: vec![],
     };
     assert_eq!(wanted(&config), [net("192.0.2.0/24")]);
     config.aggregate = false;
@@ -72,7 +76,7 @@ proptest! {
         seeds in prop::collection::vec((any::<u32>(), 8u8..=32), 0..40)
     ) {
         let lan: Vec<Ipv4Net> = seeds.iter().map(|(a, l)| Ipv4Net::new_assert(Ipv4Addr::from(*a), *l)).collect();
-        let config = RoutesConfig { lan: lan.clone(), tailnet_lb_cidr: None, egress_targets: vec![], aggregate: true };
+        let config = RoutesConfig { lan: lan.clone(), tailnet_lb_cidr: None, egress_targets: vec![], aggregate: true, snat: true, refused: vec![] };
         let set = wanted(&config);
         for prefix in lan {
             prop_assert!(set.iter().any(|kept| kept.contains(&prefix.trunc())));

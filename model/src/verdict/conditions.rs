@@ -1,18 +1,25 @@
 //! The conditions: summaries with a stable reason each.
 
-use super::{Facts, TailnetView, routes};
-use crate::plan::{self, LoginState, Observed};
-use crate::report::{CheckReport, Condition, Tri};
+use ipnet::Ipv4Net;
+
+use super::kernel::{KernelReport, some};
+use super::{Facts, TailnetView};
+use crate::plan::{self, LoginState, Observed, Refusal, RefusalKind};
+use crate::report::{CheckReport, Condition, RouteTruth, Tri};
 use crate::split_dns::SplitDns;
-use crate::tailnet::Backend;
+use crate::tailnet::{Backend, HealthWarning};
 use crate::zone::HostsState;
 
-/// The conditions, in a fixed order, without transition times.
-pub fn conditions(facts: &Facts<'_>) -> Vec<Condition> {
+/// Prefixes in a command at most that a person is asked to run.
+const MAX_IN_COMMAND: usize = 32;
+
+/// The conditions, in a fixed order, without transition times, of facts and the route truth that
+/// [`super::routes`] made of them.
+pub fn conditions(facts: &Facts<'_>, truths: &[RouteTruth]) -> Vec<Condition> {
     vec![
         dns_ready(facts),
         tailnet_ready(facts),
-        routes_advertised(facts),
+        routes_advertised(facts, truths),
         kernel_ready(facts),
         split_dns(facts.split_dns),
     ]
@@ -31,10 +38,12 @@ fn dns_ready(facts: &Facts<'_>) -> Condition {
             facts.deaf.join("; ")
         );
         no("NotAnswering", message)
-    } else if facts.stale.is_empty() {
-        yes("Serving", "the zone is served".to_owned())
-    } else {
+    } else if !facts.stale.is_empty() {
         yes("ServingLastGood", facts.stale.join("; "))
+    } else if !facts.loops.is_empty() {
+        yes("UpstreamIsItself", facts.loops.join("; "))
+    } else {
+        yes("Serving", "the zone is served".to_owned())
     };
     condition("DNSReady", verdict)
 }
@@ -52,10 +61,26 @@ pub(super) fn tailnet_ready(facts: &Facts<'_>) -> Condition {
             login,
             refused,
             foreign_routes: _,
+            unsaved,
+            offline,
         } => match observed.backend {
-            Backend::Running => running(observed, refused.as_deref(), facts.wanted.is_some()),
-            Backend::NeedsLogin => needs_login(observed, *login),
-            Backend::Stopped => stopped(refused.as_deref()),
+            _ if store_failed(observed) => no("StateStoreFailed", store(observed)),
+            Backend::Running => match unfit(observed, refused.as_ref(), facts) {
+                Some(verdict) => verdict,
+                None => running(observed, *unsaved, *offline),
+            },
+            Backend::NeedsLogin => match refused {
+                Some(refused) => no(
+                    refusal(refused),
+                    format!(
+                        "tailscaled needs a login and does not take it from us; after a logout restart tailscaled, so that it \
+                         reads its config file again: {}",
+                        refused.why
+                    ),
+                ),
+                None => needs_login(observed, *login),
+            },
+            Backend::Stopped => stopped(refused.as_ref()),
             Backend::NeedsMachineAuth => {
                 let message =
                     "the control server waits for an administrator to approve this machine";
@@ -78,23 +103,66 @@ pub(super) fn tailnet_ready(facts: &Facts<'_>) -> Condition {
     condition("TailnetReady", verdict)
 }
 
-fn running(observed: &Observed, refused: Option<&str>, gateway: bool) -> Verdict {
-    match plan::mending(&observed.prefs) {
-        Some(change) if gateway => {
-            let command = plan::mending_command(&change);
-            let why = refused.map(|why| format!(" ({why})")).unwrap_or_default();
-            no(
-                "PrefsDiffer",
-                format!("tailscaled's prefs do not fit a gateway{why}; run: {command}"),
+/// Prefs that keep the node from being a gateway, if it is to be one.
+fn unfit(observed: &Observed, refused: Option<&Refusal>, facts: &Facts<'_>) -> Option<Verdict> {
+    facts.wanted?;
+    let change = plan::mending(&observed.prefs, facts.snat)?;
+    let command = plan::mending_command(&change);
+    let why = refused
+        .map(|refused| format!(" ({})", refused.why))
+        .unwrap_or_default();
+    let message = format!("tailscaled's prefs do not fit a gateway{why}; run: {command}");
+    Some(no("PrefsDiffer", message))
+}
+
+fn running(observed: &Observed, unsaved: bool, offline: bool) -> Verdict {
+    match (offline, unsaved) {
+        (true, _) => {
+            let message = "tailscaled runs, but the control server cannot be reached: traffic goes on, and peers \
+                           learn of changes when it is back; see that the control server runs and that this host \
+                           reaches it";
+            yes(
+                "ControlServerUnreachable",
+                format!("{message}{}", health(observed)),
             )
         }
-        _ => yes("Running", "tailscaled runs".to_owned()),
+        (false, true) => {
+            let message = "tailscaled runs, but came back from its last restart with older prefs: it cannot save its \
+                           state, and loses every change with the next restart; make its --state writable, in \
+                           Kubernetes let its Role get and update the state Secret, and look for WriteState in its log";
+            yes("StateNotSaved", message.to_owned())
+        }
+        (false, false) => yes("Running", "tailscaled runs".to_owned()),
     }
 }
 
-fn stopped(refused: Option<&str>) -> Verdict {
+/// The reason of a write that is not taken.
+fn refusal(refused: &Refusal) -> &'static str {
+    match refused.kind {
+        RefusalKind::Locked => "ConfigLocked",
+        RefusalKind::NotOperator => "NotOperator",
+        RefusalKind::Other => "Refused",
+    }
+}
+
+/// The state store could not be opened when tailscaled started.
+fn store_failed(observed: &Observed) -> bool {
+    let words = HealthWarning::STATE_STORE_WORDS;
+    observed.health.iter().any(|text| text.starts_with(words))
+}
+
+fn store(observed: &Observed) -> String {
+    format!(
+        "tailscaled could not open its state store when it started and works with an empty one in memory, which \
+         only a restart of tailscaled ends (the supervisor in the Pod does that); see that its --state can be \
+         read, in Kubernetes that the API server answers and its Role may get and update the state Secret{}",
+        health(observed)
+    )
+}
+
+fn stopped(refused: Option<&Refusal>) -> Verdict {
     let why = refused
-        .map(|why| format!(" and does not let us start it ({why})"))
+        .map(|refused| format!(" and does not let us start it ({})", refused.why))
         .unwrap_or_default();
     no(
         "Stopped",
@@ -142,7 +210,7 @@ fn health(observed: &Observed) -> String {
     }
 }
 
-fn routes_advertised(facts: &Facts<'_>) -> Condition {
+fn routes_advertised(facts: &Facts<'_>, truths: &[RouteTruth]) -> Condition {
     const KIND: &str = "RoutesAdvertised";
     let Some(wanted) = facts.wanted else {
         return condition(
@@ -150,12 +218,12 @@ fn routes_advertised(facts: &Facts<'_>) -> Condition {
             unknown("NotConfigured", "the config has no routes section"),
         );
     };
-    let truths = routes(facts);
     let missing: Vec<&str> = truths
         .iter()
         .filter(|truth| truth.wanted && !truth.advertised)
         .map(|truth| truth.prefix.as_str())
         .collect();
+    let all = wanted.len() + facts.refused.len();
     if let TailnetView::Seen {
         foreign_routes: true,
         ..
@@ -169,17 +237,35 @@ fn routes_advertised(facts: &Facts<'_>) -> Condition {
         let message = format!("{0} of {0} prefixes advertised", wanted.len());
         return condition(KIND, yes("Advertised", message));
     }
+    if missing.len() == facts.refused.len() {
+        let list: Vec<String> = facts
+            .refused
+            .iter()
+            .map(|refused| format!("{}: {}", refused.text, refused.why))
+            .collect();
+        let message = format!(
+            "{} of {all} entries cannot be advertised, the others are: {}",
+            list.len(),
+            some(&list)
+        );
+        return condition(KIND, no("Unroutable", message));
+    }
     if let TailnetView::Seen {
-        refused: Some(why), ..
+        refused: Some(refused),
+        ..
     } = facts.tailnet
+        && super::running(facts.tailnet)
     {
-        return condition(KIND, no("Refused", why.clone()));
+        let command = set_command(wanted)
+            .map(|command| format!("; or by hand: {command}"))
+            .unwrap_or_default();
+        let message = format!("{}{command}", refused.why);
+        return condition(KIND, no(refusal(refused), message));
     }
     let message = format!(
-        "{} of {} prefixes are not advertised: {}",
+        "{} of {all} prefixes are not advertised: {}",
         missing.len(),
-        wanted.len(),
-        missing.join(", ")
+        some(&missing)
     );
     let tailnet = tailnet_ready(facts);
     if tailnet.status == Tri::True {
@@ -191,8 +277,15 @@ fn routes_advertised(facts: &Facts<'_>) -> Condition {
     )
 }
 
+/// The command that does by hand what we may not; None where its line would be too long.
+fn set_command(wanted: &[Ipv4Net]) -> Option<String> {
+    let list: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+    (list.len() <= MAX_IN_COMMAND)
+        .then(|| format!("tailscale set --advertise-routes={}", list.join(",")))
+}
+
 fn kernel_ready(facts: &Facts<'_>) -> Condition {
-    let Some(checks) = facts.kernel else {
+    let Some(KernelReport { checks, .. }) = facts.kernel else {
         let message = match facts.wanted {
             Some(_) => "the kernel's state was not read yet",
             None => "no routes are configured, so the kernel is not looked at",
@@ -204,8 +297,16 @@ fn kernel_ready(facts: &Facts<'_>) -> Condition {
         .filter(|check| check.status == Tri::False)
         .collect();
     let Some(first) = failed.first() else {
-        let message = "every kernel check that can be read passes";
-        return condition("KernelReady", yes("ChecksPassed", message.to_owned()));
+        let warnings: Vec<String> = checks
+            .iter()
+            .filter(|check| check.status == Tri::True && !check.message.is_empty())
+            .map(|check| format!("{}: {}", check.name, check.message))
+            .collect();
+        let mut message = "every kernel check that can be read passes".to_owned();
+        if !warnings.is_empty() {
+            message = format!("{message}, with a warning: {}", warnings.join("; "));
+        }
+        return condition("KernelReady", yes("ChecksPassed", message));
     };
     let rest: Vec<&str> = failed
         .iter()

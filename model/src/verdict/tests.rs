@@ -1,5 +1,7 @@
+use std::collections::BTreeMap;
+
 use super::*;
-use crate::plan::LoginState;
+use crate::plan::{LoginState, RefusalKind};
 use crate::split_dns::SplitDns;
 use crate::tailnet::Prefs;
 
@@ -31,12 +33,32 @@ fn seen(backend: Backend, advertised: &[&str], login: LoginState) -> TailnetView
             backend,
             prefs,
             health: vec![],
+            online: true,
             expired: false,
             login_error: None,
         }),
         login,
         refused: None,
         foreign_routes: false,
+        unsaved: false,
+        offline: false,
+    }
+}
+
+/// A gateway that wants this, with nothing wrong about it.
+fn facts<'a>(tailnet: &'a TailnetView, wanted: &'a [Ipv4Net]) -> Facts<'a> {
+    Facts {
+        listening: true,
+        hosts: HostsState::Read,
+        stale: vec![],
+        tailnet,
+        wanted: Some(wanted),
+        refused: &[],
+        snat: true,
+        loops: &[],
+        kernel: None,
+        split_dns: &SplitDns::Unknown,
+        deaf: &[],
     }
 }
 
@@ -44,17 +66,14 @@ fn seen(backend: Backend, advertised: &[&str], login: LoginState) -> TailnetView
 fn lines(tailnet: &TailnetView, forwarding: Tri, path: Tri) -> Vec<String> {
     let wanted = [net("192.0.2.0/24")];
     let checks = [check("Ipv4Forwarding", forwarding, "ForwardingOff")];
-    let paths = BTreeMap::from([(wanted[0], check("PathOut", path, "NoPath"))]);
+    let kernel = KernelReport {
+        checks: checks.to_vec(),
+        paths: BTreeMap::from([(wanted[0], check("PathOut", path, "NoPath"))]),
+        ..KernelReport::default()
+    };
     let facts = Facts {
-        listening: true,
-        hosts: HostsState::Read,
-        stale: vec![],
-        tailnet,
-        wanted: Some(&wanted),
-        kernel: Some(&checks),
-        split_dns: &SplitDns::Unknown,
-        deaf: &[],
-        paths: &paths,
+        kernel: Some(&kernel),
+        ..facts(tailnet, &wanted)
     };
     routes(&facts)
         .into_iter()
@@ -118,21 +137,14 @@ fn a_prefix_that_nobody_wants_is_shown_as_such() {
 #[test]
 fn conditions_tell_state_and_reason() {
     let wanted = [net("192.0.2.0/24")];
-    let paths = BTreeMap::new();
     let base = seen(Backend::Running, &["192.0.2.0/24"], LoginState::NotNeeded);
+    let no_checks = KernelReport::default();
     let facts = Facts {
-        listening: true,
-        hosts: HostsState::Read,
-        stale: vec![],
-        tailnet: &base,
-        wanted: Some(&wanted),
-        kernel: Some(&[]),
-        split_dns: &SplitDns::Unknown,
-        deaf: &[],
-        paths: &paths,
+        kernel: Some(&no_checks),
+        ..facts(&base, &wanted)
     };
     let show = |facts: &Facts<'_>| {
-        conditions(facts)
+        conditions(facts, &routes(facts))
             .iter()
             .map(|c| format!("{}={:?}/{}", c.kind, c.status, c.reason))
             .collect::<Vec<_>>()
@@ -172,7 +184,6 @@ fn conditions_tell_state_and_reason() {
 #[test]
 fn trouble_with_prefs_writers_and_logins_has_its_own_reasons() {
     let wanted = [net("192.0.2.0/24")];
-    let paths = BTreeMap::new();
     let base = |backend, login| seen(backend, &["192.0.2.0/24"], login);
     let with = |view: TailnetView, change: fn(&mut Observed)| match view {
         TailnetView::Seen {
@@ -180,6 +191,8 @@ fn trouble_with_prefs_writers_and_logins_has_its_own_reasons() {
             login,
             refused,
             foreign_routes,
+            unsaved,
+            offline,
         } => {
             change(&mut observed);
             TailnetView::Seen {
@@ -187,6 +200,8 @@ fn trouble_with_prefs_writers_and_logins_has_its_own_reasons() {
                 login,
                 refused,
                 foreign_routes,
+                unsaved,
+                offline,
             }
         }
         other => other,
@@ -202,15 +217,99 @@ fn trouble_with_prefs_writers_and_logins_has_its_own_reasons() {
             login,
             refused,
             foreign_routes: true,
+            unsaved: false,
+            offline: false,
         },
         other => other,
     };
+    let unsaved = match base(Backend::Running, LoginState::NotNeeded) {
+        TailnetView::Seen {
+            observed,
+            login,
+            refused,
+            foreign_routes,
+            ..
+        } => TailnetView::Seen {
+            observed,
+            login,
+            refused,
+            foreign_routes,
+            unsaved: true,
+            offline: false,
+        },
+        other => other,
+    };
+    let offline = match base(Backend::Running, LoginState::NotNeeded) {
+        TailnetView::Seen {
+            observed,
+            login,
+            refused,
+            foreign_routes,
+            unsaved,
+            ..
+        } => TailnetView::Seen {
+            observed,
+            login,
+            refused,
+            foreign_routes,
+            unsaved,
+            offline: true,
+        },
+        other => other,
+    };
+    let refused_by = |kind| refused_in(Backend::Running, kind);
+    fn refused_in(backend: Backend, kind: RefusalKind) -> TailnetView {
+        match seen(backend, &[], LoginState::NotNeeded) {
+            TailnetView::Seen {
+                observed, login, ..
+            } => TailnetView::Seen {
+                observed,
+                login,
+                refused: Some(Refusal {
+                    kind,
+                    why: "its words".to_owned(),
+                }),
+                foreign_routes: false,
+                unsaved: false,
+                offline: false,
+            },
+            other => other,
+        }
+    }
     let accepts = with(base(Backend::Running, LoginState::NotNeeded), |o| {
         o.prefs.route_all = true;
     });
     for (view, expected) in [
         (foreign, "RoutesAdvertised=False/ForeignWriter"),
         (accepts, "TailnetReady=False/PrefsDiffer"),
+        (offline, "TailnetReady=True/ControlServerUnreachable"),
+        (
+            with(base(Backend::NoState, LoginState::NotNeeded), |o| {
+                o.health = vec!["State store failed to initialize, …".to_owned()];
+            }),
+            "TailnetReady=False/StateStoreFailed",
+        ),
+        (unsaved, "TailnetReady=True/StateNotSaved"),
+        (
+            refused_by(RefusalKind::Locked),
+            "RoutesAdvertised=False/ConfigLocked",
+        ),
+        (
+            refused_by(RefusalKind::NotOperator),
+            "RoutesAdvertised=False/NotOperator",
+        ),
+        (
+            refused_by(RefusalKind::Other),
+            "RoutesAdvertised=False/Refused",
+        ),
+        (
+            refused_in(Backend::NeedsLogin, RefusalKind::NotOperator),
+            "TailnetReady=False/NotOperator",
+        ),
+        (
+            refused_in(Backend::NeedsLogin, RefusalKind::NotOperator),
+            "RoutesAdvertised=False/TailnetNotOperator",
+        ),
         (
             base(Backend::Stopped, LoginState::NotNeeded),
             "TailnetReady=False/Stopped",
@@ -237,18 +336,8 @@ fn trouble_with_prefs_writers_and_logins_has_its_own_reasons() {
         ),
         (TailnetView::Unseen, "TailnetReady=Unknown/Starting"),
     ] {
-        let facts = Facts {
-            listening: true,
-            hosts: HostsState::Read,
-            stale: vec![],
-            tailnet: &view,
-            wanted: Some(&wanted),
-            kernel: Some(&[]),
-            split_dns: &SplitDns::Unknown,
-            deaf: &[],
-            paths: &paths,
-        };
-        let all = conditions(&facts);
+        let facts = facts(&view, &wanted);
+        let all = conditions(&facts, &routes(&facts));
         let shown: Vec<String> = all
             .iter()
             .map(|c| format!("{}={:?}/{}", c.kind, c.status, c.reason))
@@ -258,4 +347,105 @@ fn trouble_with_prefs_writers_and_logins_has_its_own_reasons() {
             "{expected} is not in {shown:?}"
         );
     }
+}
+
+#[test]
+fn an_entry_that_cannot_be_advertised_is_named_and_the_others_are_carried() {
+    let wanted = [net("192.0.2.0/24")];
+    let running = seen(Backend::Running, &["192.0.2.0/24"], LoginState::NotNeeded);
+    let refused = [RefusedRoute {
+        text: "0.0.0.0/0".to_owned(),
+        why: "it is the default route; remove it".to_owned(),
+    }];
+    let facts = Facts {
+        refused: &refused,
+        ..facts(&running, &wanted)
+    };
+    let truths = routes(&facts);
+    let shown: Vec<String> = truths
+        .iter()
+        .map(|t| format!("{} {} {} {}", t.prefix, t.wanted, t.advertised, t.reason))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "192.0.2.0/24 true true KernelUnknown",
+            "0.0.0.0/0 true false Unroutable"
+        ]
+    );
+    let all = conditions(&facts, &truths);
+    let advertised = all.iter().find(|c| c.kind == "RoutesAdvertised").unwrap();
+    assert_eq!(advertised.reason, "Unroutable");
+    assert_eq!(
+        advertised.message,
+        "1 of 2 entries cannot be advertised, the others are: 0.0.0.0/0: it is the default route; remove it"
+    );
+}
+
+#[test]
+fn messages_stay_short_with_thousands_of_prefixes() {
+    let wanted: Vec<Ipv4Net> = (0..3000_u32)
+        .map(|n| Ipv4Net::from(std::net::Ipv4Addr::from(0x0a07_0000 + n)))
+        .collect();
+    let empty = seen(Backend::Running, &[], LoginState::NotNeeded);
+    let facts = facts(&empty, &wanted);
+    for condition in conditions(&facts, &routes(&facts)) {
+        assert!(condition.message.len() < 400, "{}", condition.message);
+    }
+}
+
+#[test]
+fn a_refused_write_names_the_command_that_does_it_by_hand() {
+    let wanted = [net("192.0.2.0/24"), net("198.51.100.0/24")];
+    let TailnetView::Seen {
+        observed, login, ..
+    } = seen(Backend::Running, &[], LoginState::NotNeeded)
+    else {
+        panic!()
+    };
+    let view = TailnetView::Seen {
+        observed,
+        login,
+        refused: Some(Refusal {
+            kind: RefusalKind::NotOperator,
+            why: "tailscaled forbids it".to_owned(),
+        }),
+        foreign_routes: false,
+        unsaved: false,
+        offline: false,
+    };
+    let facts = facts(&view, &wanted);
+    let all = conditions(&facts, &routes(&facts));
+    let advertised = all.iter().find(|c| c.kind == "RoutesAdvertised").unwrap();
+    assert_eq!(
+        advertised.message,
+        "tailscaled forbids it; or by hand: tailscale set --advertise-routes=192.0.2.0/24,198.51.100.0/24"
+    );
+}
+
+#[test]
+fn warnings_of_the_kernel_leave_it_ready_and_are_told() {
+    let wanted = [net("192.0.2.0/24")];
+    let running = seen(Backend::Running, &["192.0.2.0/24"], LoginState::NotNeeded);
+    let kernel = KernelReport {
+        checks: vec![check("UdpGroForwarding", Tri::True, "UdpGroForwardingSlow")],
+        ..KernelReport::default()
+    };
+    let facts = Facts {
+        kernel: Some(&kernel),
+        ..facts(&running, &wanted)
+    };
+    let all = conditions(&facts, &routes(&facts));
+    let ready = all.iter().find(|c| c.kind == "KernelReady").unwrap();
+    assert_eq!(
+        (ready.status, ready.reason.as_str()),
+        (Tri::True, "ChecksPassed")
+    );
+    assert!(
+        ready
+            .message
+            .contains("UdpGroForwarding: about UdpGroForwardingSlow"),
+        "{}",
+        ready.message
+    );
 }

@@ -1,16 +1,12 @@
 //! Merging static records, dynamic names and overrides into one tree.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 
-use super::{Addresses, ExtraZone, HostsState, Node, Snapshot, ZoneRef};
+use super::table::{Added, Table, TableBuilder};
+use super::{ExtraZone, HostsState, Snapshot, ZoneRef};
 use crate::config::{DnsConfig, ExtraZoneConfig, StaticData, StaticRecord};
-use crate::hosts::{HostEntry, Hosts};
-use crate::name::DnsName;
-
-/// Addresses kept per name and family; more are cut with a warning.
-const MAX_ADDRESSES: usize = 1024;
+use crate::hosts::Hosts;
+use crate::name::{DnsName, relative_to};
 
 /// What the caller knows of the hosts file.
 #[derive(Debug, Clone, Copy)]
@@ -68,16 +64,9 @@ impl Snapshot {
             ttl: *ttl,
             negative_ttl: *negative_ttl,
             apex: zone.clone(),
-            wildcard: wildcard_address.and_then(|address| {
-                Some((
-                    DnsName::from_labels([b"*".as_slice()])
-                        .ok()?
-                        .below(zone)
-                        .ok()?,
-                    address,
-                ))
-            }),
-            nodes: HashMap::new(),
+            wildcard: wildcard_address.map(|address| address.octets()),
+            names: Table::default(),
+            aliases: Vec::new(),
             extra_zones: extra_zones.iter().map(empty_extra_zone).collect(),
             hosts: match hosts {
                 HostsInput::NotConfigured => HostsState::NotConfigured,
@@ -85,25 +74,32 @@ impl Snapshot {
                 HostsInput::Read(_) => HostsState::Read,
             },
         };
-        snapshot.nodes.insert(zone.clone(), Node::EmptyNonTerminal);
+        let expected = match hosts {
+            HostsInput::Read(Hosts { entries, .. }) => entries.len(),
+            HostsInput::NotConfigured | HostsInput::Unread => 0,
+        };
+        let mut tables = Tables {
+            names: TableBuilder::with_capacity(expected + static_records.len()),
+            overrides: extra_zones
+                .iter()
+                .map(|_| TableBuilder::default())
+                .collect(),
+        };
         for record in static_records {
-            snapshot.add_static(record);
+            snapshot.add_static(record, &mut tables);
         }
         if let HostsInput::Read(Hosts { entries, .. }) = hosts {
-            for entry in entries {
-                snapshot.add_dynamic(entry, &mut census);
+            for (name, address) in entries.wire() {
+                snapshot.add_dynamic(name, address, &mut tables, &mut census);
             }
         }
-        census.dynamic_names = snapshot
-            .nodes
-            .values()
-            .filter(|node| matches!(node, Node::Dynamic(_)))
-            .count();
-        census.overrides = snapshot
-            .extra_zones
-            .iter()
-            .map(|zone| zone.overrides.len())
-            .sum();
+        let Tables { names, overrides } = tables;
+        census.dynamic_names = names.dynamic_names();
+        census.overrides = overrides.iter().map(TableBuilder::dynamic_names).sum();
+        snapshot.names = names.finish();
+        for (zone, table) in snapshot.extra_zones.iter_mut().zip(overrides) {
+            zone.overrides = table.finish();
+        }
         for names in [&mut census.shadowed, &mut census.cut] {
             names.sort_unstable();
             names.dedup();
@@ -111,73 +107,48 @@ impl Snapshot {
         (snapshot, census)
     }
 
-    fn add_static(&mut self, record: &StaticRecord) {
+    fn add_static(&mut self, record: &StaticRecord, tables: &mut Tables) {
         let StaticRecord { name, data } = record;
-        let node = match data {
-            StaticData::Alias(target) => Node::Alias(target.clone()),
-            StaticData::Addresses(addresses) => {
-                let mut node = Addresses::default();
-                for address in addresses {
-                    add_address(&mut node, *address);
-                }
-                Node::Static(node)
-            }
+        let Some(name) = relative_to(name.as_wire(), self.apex.as_wire()) else {
+            return;
         };
-        self.nodes.insert(name.clone(), node);
-        self.add_ancestors(name);
+        match data {
+            StaticData::Alias(target) => {
+                tables.names.alias(name, self.aliases.len());
+                self.aliases.push(target.clone());
+            }
+            StaticData::Addresses(addresses) => tables.names.static_addresses(name, addresses),
+        }
     }
 
-    fn add_dynamic(&mut self, entry: &HostEntry, census: &mut Census) {
-        let HostEntry { name, address } = entry;
-        let addresses = match self.zone_of(name) {
+    fn add_dynamic(&self, name: &[u8], address: IpAddr, tables: &mut Tables, census: &mut Census) {
+        let added = match self.place(name) {
             None => {
                 census.foreign_entries += 1;
                 return;
             }
-            Some(ZoneRef::Extra(index)) => match self.extra_zones.get_mut(index) {
-                Some(zone) => zone.overrides.entry(name.clone()).or_default(),
+            Some((ZoneRef::Extra(index), name)) => match tables.overrides.get_mut(index) {
+                Some(table) => table.add_dynamic(name, address),
                 None => return,
             },
-            Some(ZoneRef::Primary) => {
-                let node = match self.nodes.entry(name.clone()) {
-                    Entry::Occupied(node) => node.into_mut(),
-                    Entry::Vacant(vacant) => {
-                        vacant.insert(Node::EmptyNonTerminal);
-                        self.add_ancestors(name);
-                        let Some(node) = self.nodes.get_mut(name) else {
-                            return;
-                        };
-                        node
-                    }
-                };
-                if matches!(node, Node::EmptyNonTerminal) {
-                    *node = Node::Dynamic(Addresses::default());
-                }
-                match node {
-                    Node::Dynamic(addresses) => addresses,
-                    Node::Alias(_) | Node::Static(_) | Node::EmptyNonTerminal => {
-                        census.shadowed.push(name.clone());
-                        return;
-                    }
-                }
-            }
+            Some((ZoneRef::Primary, name)) => tables.names.add_dynamic(name, address),
         };
-        if !add_address(addresses, *address) {
-            census.cut.push(name.clone());
+        let remarked = match added {
+            Added::Kept => return,
+            Added::Full => &mut census.cut,
+            Added::Shadowed => &mut census.shadowed,
+        };
+        // A file may repeat one such name a million times.
+        if remarked.last().map(DnsName::as_wire) != Some(name) {
+            remarked.extend(DnsName::from_wire(name));
         }
     }
+}
 
-    /// Makes every name between `name` and the apex exist (RFC 4592 §2.2.2).
-    fn add_ancestors(&mut self, name: &DnsName) {
-        for suffix in name.suffixes().skip(1) {
-            if suffix.len() <= self.apex.as_wire().len() || self.nodes.contains_key(suffix) {
-                return;
-            }
-            if let Ok(ancestor) = DnsName::from_wire(suffix) {
-                self.nodes.insert(ancestor, Node::EmptyNonTerminal);
-            }
-        }
-    }
+/// The tables of all zones, in the making.
+struct Tables {
+    names: TableBuilder,
+    overrides: Vec<TableBuilder>,
 }
 
 fn empty_extra_zone(config: &ExtraZoneConfig) -> ExtraZone {
@@ -185,24 +156,6 @@ fn empty_extra_zone(config: &ExtraZoneConfig) -> ExtraZone {
     ExtraZone {
         apex: zone.clone(),
         upstreams: upstreams.clone(),
-        overrides: HashMap::new(),
-    }
-}
-
-/// Adds an address unless it is there; false when the RRset is full.
-fn add_address(addresses: &mut Addresses, address: IpAddr) -> bool {
-    fn push<T: PartialEq>(set: &mut Vec<T>, address: T) -> bool {
-        if set.contains(&address) {
-            return true;
-        }
-        if set.len() >= MAX_ADDRESSES {
-            return false;
-        }
-        set.push(address);
-        true
-    }
-    match address {
-        IpAddr::V4(v4) => push(&mut addresses.v4, v4),
-        IpAddr::V6(v6) => push(&mut addresses.v6, v6),
+        overrides: Table::default(),
     }
 }

@@ -1,9 +1,11 @@
 //! The decision what answers a question: one walk over one snapshot.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use super::table::{Addresses, Node};
+use super::{HostsState, Snapshot, Source, ZoneRef, rtype};
+use crate::name::{DnsName, parent};
 
-use super::{Addresses, HostsState, Node, Snapshot, Source, ZoneRef, rtype};
-use crate::name::DnsName;
+/// The wildcard's name, relative to the apex.
+const WILDCARD: &[u8] = b"\x01*";
 
 /// CNAME links followed for one question, upstream's included; more is a loop.
 pub const MAX_LINKS: usize = 8;
@@ -11,6 +13,8 @@ pub const MAX_LINKS: usize = 8;
 /// What answers a question: the aliases followed, then how it ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution<'a> {
+    /// The zone of the question name.
+    pub zone: Option<ZoneRef>,
     /// Targets of the CNAMEs followed, in order; the first one is the question name's target.
     pub chain: Vec<&'a DnsName>,
     /// What stands at the end: at the last target, or at the question name itself.
@@ -41,10 +45,10 @@ pub enum End<'a> {
 /// The RRset that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Records<'a> {
-    /// A, in file order.
-    A(&'a [Ipv4Addr]),
-    /// AAAA, in file order.
-    Aaaa(&'a [Ipv6Addr]),
+    /// A: the octets of IPv4 addresses in file order.
+    A(&'a [[u8; 4]]),
+    /// AAAA: the octets of IPv6 addresses in file order.
+    Aaaa(&'a [[u8; 16]]),
     /// The alias itself, asked for as CNAME or ANY.
     Cname(&'a DnsName),
     /// The primary zone's SOA.
@@ -56,68 +60,69 @@ pub enum Records<'a> {
 impl Snapshot {
     /// Decides what answers `qname`, `qtype` (class IN).
     pub fn resolve<'a>(&'a self, qname: &DnsName, qtype: u16) -> Resolution<'a> {
-        match self.zone_of(qname) {
-            Some(zone) => self.follow(qname, qtype, zone, 0),
-            None => Resolution {
-                chain: Vec::new(),
-                end: End::NotOurs,
-            },
-        }
+        self.resolve_wire(qname.as_wire(), qtype)
+    }
+
+    /// As [`Snapshot::resolve`], for a name in canonical wire format. Allocates nothing unless
+    /// there are aliases.
+    pub fn resolve_wire<'a>(&'a self, qname: &[u8], qtype: u16) -> Resolution<'a> {
+        self.follow(qname, qtype, 0).unwrap_or(Resolution {
+            zone: None,
+            chain: Vec::new(),
+            end: End::NotOurs,
+        })
     }
 
     /// Goes on where an upstream's alias entered the primary zone, after `links` aliases.
     pub fn resume<'a>(&'a self, name: &DnsName, qtype: u16, links: usize) -> Resolution<'a> {
-        match self.zone_of(name) {
-            Some(zone) => self.follow(name, qtype, zone, links),
-            None => Resolution {
+        self.follow(name.as_wire(), qtype, links)
+            .unwrap_or(Resolution {
+                zone: None,
                 chain: Vec::new(),
                 end: End::Outside,
-            },
-        }
+            })
     }
 
-    fn follow<'a>(
-        &'a self,
-        qname: &DnsName,
-        qtype: u16,
-        zone: ZoneRef,
-        links: usize,
-    ) -> Resolution<'a> {
+    /// None when the name itself lies in no zone.
+    fn follow<'a>(&'a self, qname: &[u8], qtype: u16, links: usize) -> Option<Resolution<'a>> {
+        let (place, name) = self.place(qname)?;
+        let zone = Some(place);
+        let mut target = match self.step(place, name, qtype) {
+            Step::End(end) => {
+                let chain = Vec::new();
+                return Some(Resolution { zone, chain, end });
+            }
+            Step::Alias(target) => target,
+        };
         let mut chain: Vec<&'a DnsName> = Vec::new();
-        let mut zone = zone;
-        loop {
-            let name = chain.last().copied().unwrap_or(qname);
-            let target = match zone {
-                ZoneRef::Extra(index) => {
-                    let end = self.end_in_extra(index, name, qtype);
-                    return Resolution { chain, end };
-                }
-                ZoneRef::Primary => match self.step(name, qtype) {
-                    Step::End(end) => return Resolution { chain, end },
-                    Step::Alias(target) => target,
-                },
-            };
-            if links + chain.len() >= MAX_LINKS || target == qname || chain.contains(&target) {
-                return Resolution {
-                    chain,
-                    end: End::AliasLoop,
-                };
+        let end = loop {
+            let repeated = target.as_wire() == qname || chain.contains(&target);
+            if links + chain.len() >= MAX_LINKS || repeated {
+                break End::AliasLoop;
             }
             chain.push(target);
-            match self.zone_of(target) {
-                Some(next) => zone = next,
-                None => {
-                    return Resolution {
-                        chain,
-                        end: End::Outside,
-                    };
-                }
+            let Some((zone, name)) = self.place(target.as_wire()) else {
+                break End::Outside;
+            };
+            match self.step(zone, name, qtype) {
+                Step::End(end) => break end,
+                Step::Alias(next) => target = next,
             }
+        };
+        Some(Resolution { zone, chain, end })
+    }
+
+    /// `name` is relative to the zone's apex.
+    fn step<'a>(&'a self, zone: ZoneRef, name: &[u8], qtype: u16) -> Step<'a> {
+        match zone {
+            ZoneRef::Primary => self.step_in_primary(name, qtype),
+            ZoneRef::Extra(index) => Step::End(self.end_in_extra(index, name, qtype)),
         }
     }
 
-    fn step<'a>(&'a self, name: &DnsName, qtype: u16) -> Step<'a> {
-        let at_apex = *name == self.apex;
+    /// `name` is relative to the apex.
+    fn step_in_primary<'a>(&'a self, name: &[u8], qtype: u16) -> Step<'a> {
+        let at_apex = name.is_empty();
         if at_apex && matches!(qtype, rtype::SOA | rtype::ANY) {
             return Step::End(End::Records(Records::Soa, Source::Apex));
         }
@@ -125,11 +130,19 @@ impl Snapshot {
             return Step::End(End::Records(Records::Ns, Source::Apex));
         }
         let unread = self.hosts == HostsState::Unread;
-        Step::End(match self.nodes.get(name) {
-            Some(Node::Alias(target)) if matches!(qtype, rtype::CNAME | rtype::ANY) => {
-                End::Records(Records::Cname(target), Source::Static)
-            }
-            Some(Node::Alias(target)) => return Step::Alias(target),
+        let node = match self.names.get(name) {
+            None if at_apex => Some(Node::EmptyNonTerminal),
+            node => node,
+        };
+        Step::End(match node {
+            Some(Node::Alias(index)) => match self.aliases.get(index) {
+                Some(target) if matches!(qtype, rtype::CNAME | rtype::ANY) => {
+                    End::Records(Records::Cname(target), Source::Static)
+                }
+                Some(target) => return Step::Alias(target),
+                // Cannot be: the index was given out with the alias.
+                None => End::AliasLoop,
+            },
             Some(Node::Static(addresses)) => addresses.end(qtype, ZoneRef::Primary, Source::Static),
             Some(Node::Dynamic(addresses)) => {
                 addresses.end(qtype, ZoneRef::Primary, Source::Dynamic)
@@ -150,15 +163,14 @@ impl Snapshot {
     }
 
     /// RFC 4592: the wildcard stands for a missing name when its closest encloser is the apex.
-    fn end_of_missing(&self, name: &DnsName, qtype: u16) -> End<'_> {
-        let Some((wildcard_name, address)) = &self.wildcard else {
+    fn end_of_missing(&self, name: &[u8], qtype: u16) -> End<'_> {
+        let Some(address) = &self.wildcard else {
             return End::NoSuchName;
         };
-        let encloser = name
-            .suffixes()
-            .skip(1)
-            .find(|suffix| self.nodes.contains_key(*suffix) || *suffix == wildcard_name.as_wire());
-        if encloser != Some(self.apex.as_wire()) {
+        let enclosed = std::iter::successors(parent(name), |name| parent(name))
+            .filter(|name| !name.is_empty())
+            .any(|name| name == WILDCARD || self.names.contains(name));
+        if enclosed {
             return End::NoSuchName;
         }
         match qtype {
@@ -169,7 +181,8 @@ impl Snapshot {
         }
     }
 
-    fn end_in_extra(&self, index: usize, name: &DnsName, qtype: u16) -> End<'_> {
+    /// `name` is relative to the extra zone's apex.
+    fn end_in_extra(&self, index: usize, name: &[u8], qtype: u16) -> End<'_> {
         if !is_address_type(qtype) {
             return End::Forward(index);
         }
@@ -182,8 +195,11 @@ impl Snapshot {
             .get(index)
             .and_then(|zone| zone.overrides.get(name))
         {
-            Some(addresses) => addresses.end(qtype, ZoneRef::Extra(index), Source::Override),
-            None => End::Forward(index),
+            Some(Node::Dynamic(addresses)) => {
+                addresses.end(qtype, ZoneRef::Extra(index), Source::Override)
+            }
+            // The names above an override are forwarded (rule 46).
+            _ => End::Forward(index),
         }
     }
 }
@@ -198,14 +214,14 @@ fn is_address_type(qtype: u16) -> bool {
     matches!(qtype, rtype::A | rtype::AAAA | rtype::ANY)
 }
 
-impl Addresses {
-    fn end(&self, qtype: u16, zone: ZoneRef, source: Source) -> End<'_> {
+impl<'a> Addresses<'a> {
+    fn end(self, qtype: u16, zone: ZoneRef, source: Source) -> End<'a> {
         match qtype {
             rtype::A | rtype::ANY if !self.v4.is_empty() => {
-                End::Records(Records::A(&self.v4), source)
+                End::Records(Records::A(self.v4), source)
             }
             rtype::AAAA | rtype::ANY if !self.v6.is_empty() => {
-                End::Records(Records::Aaaa(&self.v6), source)
+                End::Records(Records::Aaaa(self.v6), source)
             }
             _ => End::NoData(zone, source),
         }

@@ -1,4 +1,4 @@
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::*;
 use crate::config::{DnsConfig, ExtraZoneConfig, StaticData, StaticRecord};
@@ -86,7 +86,7 @@ fn hosts() -> Hosts {
 
 /// One line per resolution, so that tables stay readable.
 fn show(snapshot: &Snapshot, qname: &DnsName, qtype: u16) -> String {
-    let Resolution { chain, end } = snapshot.resolve(qname, qtype);
+    let Resolution { chain, end, .. } = snapshot.resolve(qname, qtype);
     let short = |name: &DnsName| {
         name.to_string()
             .replace(&format!("{Z}."), "Z")
@@ -97,8 +97,14 @@ fn show(snapshot: &Snapshot, qname: &DnsName, qtype: u16) -> String {
         .map(|target| format!("{} ", short(target)))
         .collect();
     line += &match end {
-        End::Records(Records::A(set), source) => format!("{source:?} {set:?}"),
-        End::Records(Records::Aaaa(set), source) => format!("{source:?} {set:?}"),
+        End::Records(Records::A(set), source) => {
+            let set: Vec<_> = set.iter().map(|octets| Ipv4Addr::from(*octets)).collect();
+            format!("{source:?} {set:?}")
+        }
+        End::Records(Records::Aaaa(set), source) => {
+            let set: Vec<_> = set.iter().map(|octets| Ipv6Addr::from(*octets)).collect();
+            format!("{source:?} {set:?}")
+        }
         End::Records(Records::Cname(target), source) => {
             format!("{source:?} CNAME {}", short(target))
         }

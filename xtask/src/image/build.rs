@@ -19,8 +19,8 @@ const AUDITABLE_VERSION: &str = "0.7.7";
 pub(super) struct Platform {
     /// As Go and the image specification call it.
     pub(super) architecture: &'static str,
-    /// As rustc calls it. glibc linked in: only the kernel's interfaces are used, no name service
-    /// switch.
+    /// As rustc calls it. glibc is linked in, with its resolver of /etc/hosts and DNS: it loads no
+    /// module of a name service, for the image has no nsswitch.conf that asks for one.
     pub(super) target: &'static str,
 }
 
@@ -43,6 +43,8 @@ impl Platform {
 
 /// A program as it goes into the image.
 pub(super) struct Built {
+    /// Its name, and its package's.
+    pub(super) package: &'static str,
     pub(super) bytes: Vec<u8>,
     /// How many crates its auditable data names.
     pub(super) audited: usize,
@@ -52,7 +54,7 @@ pub(super) struct Built {
 pub(super) fn build(
     source: &Source,
     platform: Platform,
-    package: &str,
+    package: &'static str,
     target_dir: &Path,
 ) -> Result<Built> {
     let auditable = ensure_auditable()?;
@@ -110,6 +112,7 @@ pub(super) fn build(
         );
     }
     Ok(Built {
+        package,
         bytes,
         audited: found.audited.len(),
     })
@@ -139,7 +142,7 @@ fn rustflags(source: &Source, target_dir: &Path) -> Result<String> {
     Ok(flags.join("\x1f"))
 }
 
-fn ensure_auditable() -> Result<PathBuf> {
+pub(super) fn ensure_auditable() -> Result<PathBuf> {
     let root = peers::cache_dir()?.join(format!("{AUDITABLE}-{AUDITABLE_VERSION}"));
     let binary = root.join("bin").join(AUDITABLE);
     if !binary.exists() {

@@ -22,7 +22,7 @@ const CONTAINERD_NAME: &str = "io.containerd.image.name";
 /// The tag alone, which other tools read (annotations.md).
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
-/// An image of one layer.
+/// An image of a layer for each file, so that a new version of one leaves the others in caches.
 #[derive(Debug, Clone)]
 pub(super) struct Image {
     /// With a registry and a tag.
@@ -52,6 +52,8 @@ pub(super) struct Archive {
     pub(super) bytes: Vec<u8>,
     /// The manifest's digest, which is the image's: `sha256:…`.
     pub(super) digest: String,
+    /// The sizes of the compressed layers, in the order of the files.
+    pub(super) layers: Vec<usize>,
 }
 
 #[derive(Serialize)]
@@ -117,7 +119,7 @@ struct RootfsJson {
     diff_ids: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct HistoryJson {
     created: String,
     created_by: &'static str,
@@ -127,19 +129,20 @@ impl Image {
     /// Writes the archive.
     pub(super) fn archive(&self) -> Result<Archive> {
         let mut blobs = Blobs::default();
-        let tar = self.tar(
-            self.files
-                .iter()
-                .map(|file| (file.path.as_str(), file.mode, file.content.as_slice())),
-        )?;
-        let diff_id = format!("sha256:{}", hex(&tar));
-        let layer = blobs.add(LAYER, gzip(&tar)?);
-        let config = blobs.add(CONFIG, serde_json::to_vec(&self.config(diff_id))?);
+        let (mut diff_ids, mut layers) = (Vec::new(), Vec::new());
+        for file in &self.files {
+            let entry = (file.path.as_str(), file.mode, file.content.as_slice());
+            let tar = self.tar([entry].into_iter())?;
+            diff_ids.push(format!("sha256:{}", hex(&tar)));
+            layers.push(blobs.add(LAYER, gzip(&tar)?));
+        }
+        let sizes = layers.iter().map(|layer| layer.size).collect();
+        let config = blobs.add(CONFIG, serde_json::to_vec(&self.config(diff_ids))?);
         let manifest = Manifest {
             schema_version: 2,
             media_type: MANIFEST,
             config,
-            layers: vec![layer],
+            layers,
             annotations: self.labels.clone(),
         };
         let mut manifest = blobs.add(MANIFEST, serde_json::to_vec(&manifest)?);
@@ -176,10 +179,11 @@ impl Image {
         Ok(Archive {
             bytes: self.tar(entries.map(|(path, bytes)| (path, 0o644, bytes)))?,
             digest,
+            layers: sizes,
         })
     }
 
-    fn config(&self, diff_id: String) -> ConfigJson<'_> {
+    fn config(&self, diff_ids: Vec<String>) -> ConfigJson<'_> {
         let created = self.created.to_string();
         ConfigJson {
             created: created.clone(),
@@ -194,12 +198,16 @@ impl Image {
             },
             rootfs: RootfsJson {
                 kind: "layers",
-                diff_ids: vec![diff_id],
+                diff_ids,
             },
-            history: vec![HistoryJson {
-                created,
-                created_by: "cargo xtask image",
-            }],
+            // One entry a layer (config.md).
+            history: vec![
+                HistoryJson {
+                    created,
+                    created_by: "cargo xtask image",
+                };
+                self.files.len()
+            ],
         }
     }
 

@@ -1,4 +1,4 @@
-//! The list of what a program was built from, in CycloneDX 1.5 JSON.
+//! The list of what an image's programs were built from, in CycloneDX 1.5 JSON.
 //!
 //! Crates that are linked in are `required`; those that only ran while it was built (build scripts,
 //! procedural macros and what these use) are `excluded`. What no crate names but is linked in too,
@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::build::Platform;
 use super::source::{Source, output};
+use super::{DESCRIPTION, TITLE};
 
 /// The document.
 #[derive(Debug, Serialize)]
@@ -80,17 +81,19 @@ struct Dependency {
 
 type Crate = (String, String);
 
-/// Lists what a package's program is built from. `binary` is its SHA-256 in hexadecimal digits,
-/// `image` the digest of the image that holds it.
+/// Lists what the programs of an image are built from: each with its package and the SHA-256 of it
+/// in hexadecimal digits. `image` is the image's digest.
 pub(super) fn collect(
     source: &Source,
     platform: Platform,
-    package: &str,
-    binary: &str,
+    programs: &[(&str, String)],
     image: &str,
 ) -> Result<Sbom> {
-    let linked = crates(source, platform, package, "normal,no-proc-macro")?;
-    let all = crates(source, platform, package, "normal,build")?;
+    let (mut linked, mut all) = (BTreeSet::new(), BTreeSet::new());
+    for (package, _) in programs {
+        linked.extend(crates(source, platform, package, "normal,no-proc-macro")?);
+        all.extend(crates(source, platform, package, "normal,build")?);
+    }
     let metadata = MetadataCommand::new()
         .current_dir(&source.root)
         .other_options(["--locked", "--filter-platform", platform.target].map(str::to_owned))
@@ -101,16 +104,16 @@ pub(super) fn collect(
         Some((package.name.to_string(), package.version.to_string()))
     };
     let mut components = Vec::new();
-    let mut main = None;
+    let mut applications = Vec::new();
     for each in &metadata.packages {
         let key = (each.name.to_string(), each.version.to_string());
-        if each.name == package {
-            main = Some(Component {
+        if let Some((_, binary)) = programs.iter().find(|(name, _)| each.name == *name) {
+            applications.push(purl(&key));
+            components.push(Component {
                 kind: "application",
-                scope: None,
                 hashes: vec![Hash {
                     alg: "SHA-256",
-                    content: binary.to_owned(),
+                    content: binary.clone(),
                 }],
                 ..component(each, "required")
             });
@@ -121,7 +124,7 @@ pub(super) fn collect(
         }
     }
     ensure!(
-        components.len() + 1 == all.len(),
+        components.len() == all.len() && applications.len() == programs.len(),
         "cargo metadata does not know every crate that cargo tree names"
     );
     components.extend([
@@ -153,6 +156,8 @@ pub(super) fn collect(
             .collect();
         dependencies.insert(purl(&from), to.into_iter().collect());
     }
+    let main = container(source, image);
+    dependencies.insert(main.bom_ref.clone(), applications);
     let dependencies = dependencies
         .into_iter()
         .map(|(of, depends_on)| Dependency { of, depends_on })
@@ -164,7 +169,7 @@ pub(super) fn collect(
         version: 1,
         metadata: Metadata {
             timestamp: source.committed.to_string(),
-            component: main.context("the package is not in the workspace")?,
+            component: main,
             properties: vec![
                 Property {
                     name: "tsunaro:image:digest",
@@ -186,7 +191,7 @@ pub(super) fn collect(
 }
 
 impl Sbom {
-    /// How many components it lists besides the program.
+    /// How many components it lists.
     pub(super) fn components(&self) -> usize {
         self.components.len()
     }
@@ -232,6 +237,23 @@ fn parse_tree_line(line: &str) -> Result<Crate> {
         .zip(version)
         .with_context(|| format!("cargo tree wrote {line:?}"))?;
     Ok((name.to_owned(), version.to_owned()))
+}
+
+fn container(source: &Source, digest: &str) -> Component {
+    let purl = format!("pkg:oci/{TITLE}@{}", digest.replace(':', "%3A"));
+    Component {
+        kind: "container",
+        bom_ref: purl.clone(),
+        name: TITLE.to_owned(),
+        version: source.version.clone(),
+        description: Some(DESCRIPTION.to_owned()),
+        scope: None,
+        hashes: Vec::new(),
+        licenses: vec![License {
+            expression: source.license.clone(),
+        }],
+        purl,
+    }
 }
 
 fn component(package: &Package, scope: &'static str) -> Component {

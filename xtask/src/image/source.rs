@@ -15,7 +15,6 @@ pub(super) struct Source {
     pub(super) target_directory: PathBuf,
     pub(super) version: String,
     pub(super) license: String,
-    pub(super) description: String,
     /// The commit's hash, with `-dirty` where files differ from it.
     pub(super) commit: String,
     /// The commit's time, or SOURCE_DATE_EPOCH: the only time that goes into the image.
@@ -23,7 +22,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Reads the workspace and git. The version and the words are those of the package.
+    /// Reads the workspace and git. The version and the licence are those of the package.
     pub(super) fn read(package: &str) -> Result<Self> {
         let metadata = MetadataCommand::new()
             .no_deps()
@@ -49,10 +48,6 @@ impl Source {
                 .license
                 .clone()
                 .context("the package has no license")?,
-            description: package
-                .description
-                .clone()
-                .context("the package has no description")?,
             root: metadata.workspace_root.into(),
             target_directory: metadata.target_directory.into(),
             commit: if clean {
@@ -76,10 +71,10 @@ impl Source {
     }
 
     /// The labels that the image specification names.
-    pub(super) fn labels(&self, title: &str) -> BTreeMap<String, String> {
+    pub(super) fn labels(&self, title: &str, description: &str) -> BTreeMap<String, String> {
         [
             ("title", title),
-            ("description", &self.description),
+            ("description", description),
             ("licenses", &self.license),
             ("version", &self.version),
             ("revision", &self.commit),

@@ -1,5 +1,6 @@
 use tsunaro_model::report::{
-    AgentInfo, ExtraZoneStatus, FileStatus, Phase, TailnetReport, UpstreamStatus, ZoneStatus,
+    AgentInfo, ExtraZoneStatus, FileStatus, LinkReport, PathReport, Phase, TailnetReport,
+    UpstreamStatus, ZoneStatus,
 };
 
 use super::*;
@@ -59,6 +60,12 @@ fn report() -> StatusReport {
             wanted: true,
             advertised: true,
             kernel: Tri::False,
+            path: Some(PathReport {
+                interface: "eth0".to_owned(),
+                gateway: None,
+                mtu: 1500,
+                advmss: None,
+            }),
             reason: "ForwardingOff".to_owned(),
             message: "IPv4 forwarding is off; run `sysctl -w net.ipv4.ip_forward=1`".to_owned(),
         }],
@@ -67,6 +74,11 @@ fn report() -> StatusReport {
             status: Tri::False,
             reason: "ForwardingOff".to_owned(),
             message: "IPv4 forwarding is off; run `sysctl -w net.ipv4.ip_forward=1`".to_owned(),
+        }],
+        links: vec![LinkReport {
+            name: "tailscale0".to_owned(),
+            up: true,
+            mtu: 1280,
         }],
         conditions: vec![
             condition(

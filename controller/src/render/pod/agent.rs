@@ -32,6 +32,8 @@ pub(super) fn container(input: &Input<'_>) -> Container {
         ]),
         readiness_probe: Some(probe("/readyz", 2, 1)),
         liveness_probe: Some(probe("/livez", 10, 5)),
+        // `kubectl describe pod` then says why it ended.
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         security_context: Some(security::unprivileged()),
         resources: Some(requests("50m", "32Mi")),
         volume_mounts: Some(mounts(input)),
@@ -58,6 +60,8 @@ fn environment() -> Vec<EnvVar> {
         ),
         // The Pod's address alone, so that tailnet clients cannot reach status and metrics.
         variable("TSUNARO_HTTP_LISTEN", format!("$(POD_IP):{HTTP_PORT}")),
+        // Where `tsunaro-agent status` in this container asks.
+        variable("TSUNARO_STATUS_ADDRESS", format!("$(POD_IP):{HTTP_PORT}")),
         variable("TSUNARO_TAILSCALED_SOCKET", in_dir(SOCKET_DIR, SOCKET_FILE)),
         variable("TSUNARO_LOG_FORMAT", "json"),
     ]

@@ -9,6 +9,10 @@ use super::super::paths::{
 };
 use super::{mount, read_only, requests, security, variable, volumes, words};
 
+/// WireGuard's UDP port, fixed so that firewalls and NetworkPolicies can name it; by itself tailscaled
+/// takes any.
+const WIREGUARD_PORT: u16 = 41641;
+
 /// Started before the agent and ended after it. Without probes: a restarting tailscaled must not take
 /// the Pod's DNS with it.
 pub(super) fn container(input: &Input<'_>) -> Container {
@@ -22,6 +26,8 @@ pub(super) fn container(input: &Input<'_>) -> Container {
         variable("TS_DEBUG_FIREWALL_MODE", "nftables"),
         // The state is read without the cluster's DNS.
         variable("TS_KUBERNETES_READ_API_SERVER_ADDRESS_FROM_ENV", "true"),
+        // Where the supervisor learns that tailscaled is stuck without its state store.
+        variable("TSUNARO_TAILSCALED_SOCKET", &socket),
     ];
     if input
         .tailnet
@@ -40,6 +46,7 @@ pub(super) fn container(input: &Input<'_>) -> Container {
             &format!("--config={config}"),
             &format!("--state=kube:{state}"),
             &format!("--socket={socket}"),
+            &format!("--port={WIREGUARD_PORT}"),
         ])),
         env: Some(environment),
         security_context: Some(security::network_admin()),

@@ -363,3 +363,17 @@ proptest::proptest! {
         proptest::prop_assert_eq!(all, upstreams.len(), "nobody is asked twice");
     }
 }
+
+#[test]
+fn a_query_that_never_left_is_no_verdict_on_its_upstream() {
+    let start = Instant::now();
+    let (mut race, _) = Race::begin(vec![up(0), up(1)], start);
+    let steps = race.on_result(0, Class::NotAsked, start + ms(1));
+    assert_eq!(asked(&steps), [1]);
+    assert!(
+        !steps.iter().any(|step| matches!(step, Step::Judge { .. })),
+        "{steps:?}"
+    );
+    let steps = race.on_result(1, Class::NotAsked, start + ms(2));
+    assert_eq!(steps, [Step::AllFailed, Step::End]);
+}

@@ -402,3 +402,26 @@ proptest! {
         }
     }
 }
+
+// Holds rule 51.
+#[test]
+fn rule_51_records_of_other_names_alone_are_no_answer_and_no_denial() {
+    let asked = question("www.corp.example.", RecordType::A);
+    let foreign = || vec![a("evil.example.org.", 60, ADDRESS)];
+    assert_eq!(
+        try_scrub(&asked, ResponseCode::NoError, foreign(), vec![]),
+        Err(Unusable::Foreign)
+    );
+    let denied = scrubbed(
+        &asked,
+        ResponseCode::NoError,
+        foreign(),
+        vec![soa("corp.example.", 60, 60)],
+    );
+    assert!(denied.answer.is_empty() && denied.authority.len() == 1);
+    // NODATA without a SOA, as some servers send it, stays what it is.
+    let bare = scrubbed(&asked, ResponseCode::NoError, vec![], vec![]);
+    assert_eq!(bare.lifetime, Lifetime::Uncacheable);
+    let missing = scrubbed(&asked, ResponseCode::NXDomain, foreign(), vec![]);
+    assert!(missing.answer.is_empty());
+}

@@ -12,6 +12,7 @@ use hickory_proto::rr::Record;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::super::fixtures::a;
 use super::super::{Channel, Forwarder, Question, Transport, lock};
 
 /// What an upstream does with a query.
@@ -30,6 +31,8 @@ pub(super) enum Play {
 
 #[derive(Clone)]
 pub(super) enum Reply {
+    /// An address 198.51.100.x for the name asked for.
+    Address(u8),
     /// NOERROR with these records.
     Records(Vec<Record>),
     /// This RCODE, with these records in AUTHORITY.
@@ -224,6 +227,10 @@ impl Reply {
         match self {
             Self::Records(records) => {
                 reply.add_answers(records.clone());
+            }
+            Self::Address(last) => {
+                let owner = query.queries[0].name().to_ascii();
+                reply.add_answers([a(&owner, 60, [198, 51, 100, *last])]);
             }
             Self::Denial(rcode, records) => {
                 reply.metadata.response_code = *rcode;

@@ -238,3 +238,17 @@ async fn rule_76_a_connection_counts_as_busy_while_a_query_is_in_flight() {
     connection.closed().await;
     assert_eq!(start.elapsed(), Duration::ZERO, "at once");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_to_accept_that_goes_on_is_said_once_a_minute() {
+    let mut trouble = Trouble::default();
+    assert_eq!(trouble.over(), None);
+    let start = Instant::now();
+    let mut said = vec![];
+    for turn in 0..1300 {
+        said.extend(trouble.goes_on(start + PAUSE * turn));
+    }
+    assert_eq!(said, [1, 1201]);
+    assert_eq!(trouble.over(), Some(1300));
+    assert_eq!(trouble.over(), None);
+}

@@ -4,26 +4,25 @@ use super::*;
 
 #[tokio::test]
 async fn rule_77_a_datagram_from_port_0_is_dropped() {
-    let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+    let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
     let handler = handler();
-    let permits = Arc::new(Semaphore::new(1));
     let udp = Udp {
         socket,
         handler: Arc::clone(&handler),
+        shard: handler.metrics().add_shard(),
         tasks: Tasks::default(),
-        permits,
+        runtime: Handle::current(),
+        permits: Arc::new(Semaphore::new(1)),
+        stop: Arc::new(AtomicBool::new(false)),
+        anywhere: false,
     };
     let message = query(1, "x.example.internal");
-    let peer = SocketAddr::from(([127, 0, 0, 1], 0));
-    udp.handle(
-        &message,
-        Received {
-            len: message.len(),
-            peer,
-            local: Local::Bound,
-        },
-    )
-    .await;
+    let origin = |port| Origin {
+        peer: SockaddrIn::new(127, 0, 0, 1, port),
+        local: Local::Bound,
+    };
+    let mut replies = Replies::new(false);
+    udp.take(&handler.zone(), &message, origin(0), 0, &mut replies);
     let counts = handler.metrics().snapshot();
     assert_eq!(
         (
@@ -33,6 +32,8 @@ async fn rule_77_a_datagram_from_port_0_is_dropped() {
         ),
         (1, 0, 0)
     );
+    udp.take(&handler.zone(), &message, origin(5353), 0, &mut replies);
+    assert_eq!(handler.metrics().snapshot().udp_queries, 1);
 }
 
 #[test]

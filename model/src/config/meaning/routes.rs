@@ -8,9 +8,9 @@ use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::super::wire::{Given, Routes, Text};
 use crate::address::parse_host_address;
-use crate::config::RoutesConfig;
-use crate::finding::{Place, Report, quoted};
-use crate::routes::{MAX_LAN_PREFIXES, check_routable};
+use crate::config::{RefusedRoute, RoutesConfig};
+use crate::finding::{Place, Report, printable, quoted};
+use crate::routes::{MAX_EGRESS_TARGETS, MAX_LAN_PREFIXES, check_routable};
 
 const IPV4_ONLY: &str = "a gateway advertises IPv4 only";
 
@@ -21,23 +21,37 @@ pub(crate) fn routes(routes: Routes, report: &mut Report) -> RoutesConfig {
         tailnet_lb_cidr,
         egress_targets,
         aggregate,
+        snat,
     } = routes;
-    let lan = lan.map(|lan| self::lan(lan, report)).unwrap_or_default();
-    let mut targets = Distinct::default();
-    for text in egress_targets {
-        if let Some(address) = target(&text, report) {
-            targets.add(address, text, report);
-        }
+    let mut refused = Vec::new();
+    let lan = lan
+        .map(|lan| self::lan(lan, &mut refused, report))
+        .unwrap_or_default();
+    let egress_targets = egress_targets
+        .map(|targets| self::targets(targets, &mut refused, report))
+        .unwrap_or_default();
+    let tailnet_lb_cidr =
+        tailnet_lb_cidr.and_then(|text| usable(prefix(&text, report), &text, &mut refused, report));
+    let none_is_good = lan.is_empty() && egress_targets.is_empty() && tailnet_lb_cidr.is_none();
+    if none_is_good && !refused.is_empty() {
+        // To go on with nothing would withdraw what is advertised for a slip of the pen.
+        report.spoil();
     }
     RoutesConfig {
         lan,
-        tailnet_lb_cidr: tailnet_lb_cidr.and_then(|text| prefix(&text, report)),
-        egress_targets: targets.items,
+        tailnet_lb_cidr,
+        egress_targets,
         aggregate: aggregate.is_none_or(|aggregate| aggregate.value),
+        snat: snat.is_none_or(|snat| snat.value),
+        refused,
     }
 }
 
-pub(crate) fn lan(Given { value, place }: Given<Vec<Text>>, report: &mut Report) -> Vec<Ipv4Net> {
+fn lan(
+    Given { value, place }: Given<Vec<Text>>,
+    refused: &mut Vec<RefusedRoute>,
+    report: &mut Report,
+) -> Vec<Ipv4Net> {
     if value.len() > MAX_LAN_PREFIXES {
         let what = format!(
             "the list has {} prefixes, and {MAX_LAN_PREFIXES} is the most",
@@ -51,11 +65,53 @@ pub(crate) fn lan(Given { value, place }: Given<Vec<Text>>, report: &mut Report)
     }
     let mut prefixes = Distinct::default();
     for text in value {
-        if let Some(prefix) = prefix(&text, report) {
+        if let Some(prefix) = usable(prefix(&text, report), &text, refused, report) {
             prefixes.add(prefix, text, report);
         }
     }
     prefixes.items
+}
+
+fn targets(
+    Given { value, place }: Given<Vec<Text>>,
+    refused: &mut Vec<RefusedRoute>,
+    report: &mut Report,
+) -> Vec<Ipv4Addr> {
+    if value.len() > MAX_EGRESS_TARGETS {
+        let what = format!(
+            "the list has {} targets, and {MAX_EGRESS_TARGETS} is the most",
+            value.len()
+        );
+        let fix = "write prefixes that cover several of these into `routes.lan` instead, or divide \
+                   the targets among several gateways";
+        report.error(&place, what, fix);
+        return Vec::new();
+    }
+    let mut targets = Distinct::default();
+    for text in value {
+        if let Some(address) = usable(target(&text, report), &text, refused, report) {
+            targets.add(address, text, report);
+        }
+    }
+    targets.items
+}
+
+/// Notes an entry that cannot be advertised, for which the report has just got its remark.
+fn usable<T>(
+    parsed: Option<T>,
+    text: &Text,
+    refused: &mut Vec<RefusedRoute>,
+    report: &Report,
+) -> Option<T> {
+    if parsed.is_none()
+        && let Some(finding) = report.last()
+    {
+        refused.push(RefusedRoute {
+            text: printable(&text.value),
+            why: format!("{}; {}", finding.what, finding.fix),
+        });
+    }
+    parsed
 }
 
 /// Items in order, without repetition.
@@ -85,18 +141,19 @@ impl<T: Hash + Eq + Copy> Distinct<T> {
     }
 }
 
+/// A prefix that may be advertised; else a remark that leaves it out.
 pub(crate) fn prefix(Given { value, place }: &Text, report: &mut Report) -> Option<Ipv4Net> {
     let text = quoted(value);
     let Some(prefix) = strict(value) else {
         let (what, fix) = explain_prefix(value);
-        report.error(place, format!("{text} {what}"), fix);
+        report.leave_out(place, format!("{text} {what}"), fix);
         return None;
     };
     if prefix.network() != prefix.addr() {
         let what = format!(
             "{text} has host bits set, so it is unclear whether it means a network or a host"
         );
-        report.error(
+        report.leave_out(
             place,
             what,
             format!(
@@ -120,7 +177,7 @@ fn routable(prefix: Ipv4Net, text: &str, place: &Place, report: &mut Report) -> 
     match check_routable(prefix) {
         Ok(()) => Some(prefix),
         Err(reason) => {
-            report.error(
+            report.leave_out(
                 place,
                 format!("{} cannot be advertised: {reason}", quoted(text)),
                 "remove it, or write a prefix of your own network",
@@ -155,6 +212,7 @@ fn explain_prefix(text: &str) -> (String, String) {
     )
 }
 
+/// A single address that may be advertised; else a remark that leaves it out.
 pub(crate) fn target(Given { value, place }: &Text, report: &mut Report) -> Option<Ipv4Addr> {
     let text = quoted(value);
     match parse_host_address(value) {
@@ -162,7 +220,7 @@ pub(crate) fn target(Given { value, place }: &Text, report: &mut Report) -> Opti
             routable(Ipv4Net::from(address), value, place, report).map(|_| address)
         }
         Ok(IpAddr::V6(_)) => {
-            report.error(
+            report.leave_out(
                 place,
                 format!("{text} is IPv6, and {IPV4_ONLY}"),
                 "remove it, or write the target's IPv4 address",
@@ -170,7 +228,7 @@ pub(crate) fn target(Given { value, place }: &Text, report: &mut Report) -> Opti
             None
         }
         Err(bad) => {
-            report.error(place, bad.what(value), bad.fix());
+            report.leave_out(place, bad.what(value), bad.fix());
             None
         }
     }

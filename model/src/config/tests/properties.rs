@@ -10,7 +10,10 @@ fn is_total(text: &str) {
     let parsed = parse(text);
     assert_eq!(
         parsed.config.is_none(),
-        parsed.findings.iter().any(|finding| finding.is_error())
+        parsed
+            .findings
+            .iter()
+            .any(|finding| finding.spoils_the_file())
     );
     assert!(parsed.findings.is_sorted_by_key(|finding| finding.position));
     // A carriage return alone ends a line too (YAML 1.2.2 §5.4).
@@ -187,13 +190,16 @@ fn routes() -> impl Strategy<Value = RoutesConfig> {
         prop::option::of(prefix()),
         prop::collection::vec(v4(), 0..5).prop_map(distinct),
         any::<bool>(),
+        any::<bool>(),
     )
         .prop_map(
-            |(lan, tailnet_lb_cidr, egress_targets, aggregate)| RoutesConfig {
+            |(lan, tailnet_lb_cidr, egress_targets, aggregate, snat)| RoutesConfig {
                 lan,
                 tailnet_lb_cidr,
                 egress_targets,
                 aggregate,
+                snat,
+                refused: Vec::new(),
             },
         )
 }

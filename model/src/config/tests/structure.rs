@@ -33,7 +33,9 @@ fn a_routes_mapping_without_fields_wants_no_routes_and_still_manages_them() {
             lan: vec![],
             tailnet_lb_cidr: None,
             egress_targets: vec![],
-            aggregate: true
+            aggregate: true,
+            snat: true,
+            refused: vec![],
         }
     );
 }

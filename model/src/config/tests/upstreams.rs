@@ -124,3 +124,30 @@ fn rule_4_an_upstream_that_is_one_of_our_listeners_is_an_error() {
         }
     }
 }
+
+#[test]
+fn rule_4_an_upstream_that_is_an_own_address_of_the_host_is_found_when_those_are_known() {
+    let own: Vec<IpAddr> = ["127.0.0.1", "192.0.2.5", "2001:db8::5"]
+        .map(|text| text.parse().unwrap())
+        .into();
+    for (listener, upstream, same) in [
+        ("0.0.0.0:53", "192.0.2.5", true),
+        ("0.0.0.0:53", "192.0.2.5:5353", false),
+        ("0.0.0.0:53", "192.0.2.6", false),
+        ("0.0.0.0:53", "2001:db8::5", false),
+        ("[::]:53", "192.0.2.5", true),
+        ("[::]:53", "::ffff:192.0.2.5", true),
+        ("[::]:53", "2001:db8::5", true),
+        ("192.0.2.9:53", "192.0.2.5", false),
+    ] {
+        let config = valid(&upstreams(&format!("203.0.113.53, '{upstream}'")));
+        let found = loops(&config, &[listener.parse().unwrap()], &own);
+        assert_eq!(!found.is_empty(), same, "{listener} {upstream}: {found:?}");
+        for remark in found {
+            assert!(
+                remark.starts_with("dns.extraZones[0].upstreams: "),
+                "{remark}"
+            );
+        }
+    }
+}

@@ -453,3 +453,80 @@ fn more_than_128_lan_prefixes_are_refused() {
         &["5:16: routes.lan: the list has 129 prefixes, and 128 is the most"],
     );
 }
+
+#[test]
+fn more_than_4096_egress_targets_are_refused() {
+    let text = |count: u32| {
+        let targets: Vec<String> = (0..count)
+            .map(|n| Ipv4Addr::from(0x0a07_0000 + n).to_string())
+            .collect();
+        with_dns(
+            "example.org",
+            &format!("routes: {{ egressTargets: [{}] }}", targets.join(", ")),
+        )
+    };
+    check(&text(4096), &[]);
+    check(
+        &text(4097),
+        &[
+            "5:26: routes.egressTargets: the list has 4097 targets, and 4096 is the most; write prefixes",
+        ],
+    );
+}
+
+#[test]
+fn a_route_that_cannot_be_advertised_is_left_out_and_the_others_are_used() {
+    let text = with_dns(
+        "example.org",
+        "routes:\n  lan: [192.0.2.0/24, 192.0.2.7/24, 0.0.0.0/0, 203.0.113.0/24]\n  tailnetLBCIDR: \"2001:db8::/32\"\n  egressTargets: [10.0.10.20, 127.0.0.1, x]",
+    );
+    let parsed = parse(&text);
+    assert!(parsed.findings.iter().all(|finding| finding.is_error()));
+    assert_eq!(parsed.findings.len(), 5);
+    let routes = parsed.config.unwrap().routes.unwrap();
+    let wanted: Vec<String> = crate::routes::wanted(&routes)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(wanted, ["10.0.10.20/32", "192.0.2.0/24", "203.0.113.0/24"]);
+    let refused: Vec<&str> = routes
+        .refused
+        .iter()
+        .map(|refused| refused.text.as_str())
+        .collect();
+    assert_eq!(
+        refused,
+        [
+            "192.0.2.7/24",
+            "0.0.0.0/0",
+            "127.0.0.1",
+            "x",
+            "2001:db8::/32"
+        ]
+    );
+    assert!(
+        routes.refused[0]
+            .why
+            .contains("write `192.0.2.0/24` for the network")
+    );
+}
+
+#[test]
+fn masquerading_is_on_unless_it_is_switched_off() {
+    for (text, expected) in [
+        ("{}", true),
+        ("{ snat: true }", true),
+        ("{ snat: false }", false),
+    ] {
+        let routes = valid(&with_dns("example.org", &format!("routes: {text}"))).routes;
+        assert_eq!(routes.unwrap().snat, expected, "{text}");
+    }
+}
+
+#[test]
+fn a_file_whose_every_route_is_bad_is_not_used() {
+    for routes in ["{ lan: [0.0.0.0/0] }", "{ egressTargets: [127.0.0.1, x] }"] {
+        let parsed = parse(&with_dns("example.org", &format!("routes: {routes}")));
+        assert_eq!(parsed.config, None, "{routes}");
+    }
+}

@@ -5,6 +5,7 @@ use super::*;
 use crate::kernel::{Link, Path, Rule};
 
 mod daemon;
+mod opinions;
 mod traffic;
 
 const ETH0: u32 = 2;
@@ -84,6 +85,11 @@ fn inputs() -> KernelInputs {
             "fd7a:115c:a1e0::7".parse().unwrap(),
         ],
         resolvers: vec!["198.51.100.53".parse().unwrap()],
+        control_server: Some(vec!["203.0.113.1".parse().unwrap()]),
+        opinions: Opinions {
+            forwarding: Opinion::Fine,
+            udp_gro: Opinion::Fine,
+        },
     }
 }
 
@@ -109,7 +115,9 @@ fn outcome(
         .state
     {
         CheckState::Ok => ("Ok", String::new()),
-        CheckState::Failed { reason, message } => (reason, message.clone()),
+        CheckState::Failed { reason, message } | CheckState::Warned { reason, message } => {
+            (reason, message.clone())
+        }
         CheckState::Unknown { reason, command } => (reason, command.clone()),
     }
 }
@@ -162,7 +170,13 @@ fn on_an_empty_kernel_nothing_passes_for_healthy_except_what_nobody_can_break() 
         .collect();
     assert_eq!(
         passed,
-        [CheckName::TailnetRangeClash, CheckName::ReversePathFilter]
+        [
+            CheckName::TailnetRangeClash,
+            CheckName::ReversePathFilter,
+            CheckName::ControlServerOutside,
+            CheckName::TailscaledForwarding,
+            CheckName::UdpGroForwarding,
+        ]
     );
 }
 
@@ -197,6 +211,9 @@ fn names_are_the_documented_ones() {
             "PathOut",
             "TailnetRangeClash",
             "ReversePathFilter",
+            "ControlServerOutside",
+            "TailscaledForwarding",
+            "UdpGroForwarding",
             "Netfilter",
             "MssClamping",
         ]

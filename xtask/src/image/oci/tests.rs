@@ -18,11 +18,13 @@ fn image() -> Image {
             "1.2.3".to_owned(),
         )]
         .into(),
-        files: vec![File {
-            path: "program".to_owned(),
-            mode: 0o755,
-            content: b"\x7fELF and so on".to_vec(),
-        }],
+        files: ["program", "other"]
+            .map(|path| File {
+                path: path.to_owned(),
+                mode: 0o755,
+                content: format!("\x7fELF and so on: {path}").into_bytes(),
+            })
+            .into(),
     }
 }
 
@@ -66,8 +68,8 @@ fn every_digest_from_the_index_down_to_the_file_holds() {
     assert_eq!(json(&files["oci-layout"].1)["imageLayoutVersion"], "1.0.0");
     assert_eq!(
         files.len(),
-        2 + 3,
-        "oci-layout, index, manifest, config, layer"
+        2 + 4,
+        "oci-layout, index, manifest, config, two layers"
     );
 
     let index = json(&files["index.json"].1);
@@ -95,21 +97,27 @@ fn every_digest_from_the_index_down_to_the_file_holds() {
     );
     assert_eq!(config["created"], "2023-11-14T22:13:20Z");
 
-    let mut layer = Vec::new();
-    GzDecoder::new(blob(&files, &manifest["layers"][0]).as_slice())
-        .read_to_end(&mut layer)
-        .unwrap();
-    assert_eq!(
-        config["rootfs"]["diff_ids"][0],
-        format!("sha256:{}", hex(&layer))
-    );
-    let layer = untar(&layer);
-    assert_eq!(layer.len(), 1);
-    let (header, content) = &layer["program"];
-    assert_eq!(content, b"\x7fELF and so on");
-    assert_eq!(header.mode().unwrap(), 0o755);
-    assert_eq!((header.uid().unwrap(), header.gid().unwrap()), (0, 0));
-    assert_eq!(header.mtime().unwrap(), 1_700_000_000);
+    let layers = manifest["layers"].as_array().unwrap();
+    assert_eq!(layers.len(), 2);
+    assert_eq!(config["history"].as_array().unwrap().len(), 2);
+    for (number, path) in ["program", "other"].into_iter().enumerate() {
+        assert_eq!(layers[number]["size"], archive.layers[number]);
+        let mut layer = Vec::new();
+        GzDecoder::new(blob(&files, &layers[number]).as_slice())
+            .read_to_end(&mut layer)
+            .unwrap();
+        assert_eq!(
+            config["rootfs"]["diff_ids"][number],
+            format!("sha256:{}", hex(&layer))
+        );
+        let layer = untar(&layer);
+        assert_eq!(layer.len(), 1);
+        let (header, content) = &layer[path];
+        assert_eq!(*content, format!("\x7fELF and so on: {path}").into_bytes());
+        assert_eq!(header.mode().unwrap(), 0o755);
+        assert_eq!((header.uid().unwrap(), header.gid().unwrap()), (0, 0));
+        assert_eq!(header.mtime().unwrap(), 1_700_000_000);
+    }
 }
 
 #[test]

@@ -2,14 +2,15 @@ use cyclonedx_bom::models::bom::{Bom, SpecVersion};
 use cyclonedx_bom::validation::Validate;
 
 use super::*;
-use crate::image::PACKAGE;
+use crate::image::{AGENT, PROGRAMS};
 
 const DIGEST: &str = "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 fn sbom() -> Sbom {
-    let source = Source::read(PACKAGE).unwrap();
+    let source = Source::read(AGENT).unwrap();
     let platform = Platform::of_this_machine().unwrap();
-    collect(&source, platform, PACKAGE, &"ab".repeat(32), DIGEST).unwrap()
+    let programs = PROGRAMS.map(|package| (package, "ab".repeat(32)));
+    collect(&source, platform, &programs, DIGEST).unwrap()
 }
 
 #[test]
@@ -45,7 +46,11 @@ fn what_is_linked_in_is_told_from_what_only_built_it() {
             .and_then(|each| each.scope)
     };
     for (name, expected) in [
+        ("tsunaro-agent", Some("required")),
+        ("tsunaro-controller", Some("required")),
+        // Of the agent, and of the controller.
         ("tsunaro-dns", Some("required")),
+        ("k8s-openapi", Some("required")),
         ("tokio", Some("required")),
         ("glibc", Some("required")),
         ("rust-std", Some("required")),

@@ -1,0 +1,155 @@
+//! Numbers, their medians, and the tables that people read.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::Result;
+use comfy_table::presets::ASCII_MARKDOWN;
+use comfy_table::{CellAlignment, Table};
+
+/// Everything measured: by section, server and measure, one value a round.
+pub(crate) struct Results {
+    values: BTreeMap<(String, String, &'static str), Vec<f64>>,
+    began: jiff::Timestamp,
+}
+
+/// A column of a table.
+pub(crate) struct Column {
+    pub(crate) measure: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) decimals: usize,
+}
+
+/// A ratio of a measure to another server's.
+pub(crate) struct Ratio {
+    pub(crate) measure: &'static str,
+    pub(crate) to: &'static str,
+}
+
+impl Ratio {
+    fn title(&self, columns: &[Column]) -> String {
+        let of = columns
+            .iter()
+            .find(|column| column.measure == self.measure)
+            .map_or("", |column| column.title);
+        format!("{of} × {}", self.to)
+    }
+}
+
+impl Results {
+    pub(crate) fn new() -> Self {
+        Self {
+            values: BTreeMap::new(),
+            began: jiff::Timestamp::now(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, section: &str, server: &str, measure: &'static str, value: f64) {
+        self.values
+            .entry((section.to_owned(), server.to_owned(), measure))
+            .or_default()
+            .push(value);
+    }
+
+    /// The median of the rounds.
+    pub(crate) fn median(&self, section: &str, server: &str, measure: &'static str) -> f64 {
+        let key = (section.to_owned(), server.to_owned(), measure);
+        let mut values = self.values.get(&key).cloned().unwrap_or_default();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+
+    /// Prints one section's table, a line a server in the given order.
+    pub(crate) fn print(
+        &self,
+        section: &str,
+        about: &str,
+        servers: &[&str],
+        columns: &[Column],
+        ratios: &[Ratio],
+    ) {
+        let mut table = Table::new();
+        table.load_style(ASCII_MARKDOWN);
+        let titles = columns.iter().map(|column| column.title.to_owned());
+        let compared = ratios.iter().map(|ratio| ratio.title(columns));
+        table.set_header(
+            std::iter::once(section.to_owned())
+                .chain(titles)
+                .chain(compared),
+        );
+        for server in servers {
+            let mut row = vec![(*server).to_owned()];
+            for column in columns {
+                row.push(shown(
+                    self.median(section, server, column.measure),
+                    column.decimals,
+                ));
+            }
+            for ratio in ratios {
+                let other = self.median(section, ratio.to, ratio.measure);
+                row.push(shown(
+                    self.median(section, server, ratio.measure) / other,
+                    2,
+                ));
+            }
+            table.add_row(row);
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        println!("\n{about}\n\n{table}");
+    }
+
+    /// When and where.
+    pub(crate) fn machine(&self) -> Result<String> {
+        let cpu = fs::read_to_string("/proc/cpuinfo")?;
+        let model = cpu
+            .lines()
+            .find_map(|line| line.strip_prefix("model name"))
+            .map(|rest| rest.trim_start_matches([' ', '\t', ':']))
+            .unwrap_or("unknown processor");
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+        let load = fs::read_to_string("/proc/loadavg")?;
+        Ok(format!(
+            "\n{}, {} of {} cores, {model}, Linux {}, load average {} at the end",
+            self.began.strftime("%Y-%m-%d %H:%M UTC"),
+            2,
+            cpu.matches("processor\t").count(),
+            kernel.trim(),
+            load.split(' ').next().unwrap_or_default()
+        ))
+    }
+
+    /// All values, for machines.
+    pub(crate) fn json(&self) -> Result<String> {
+        let mut sections = serde_json::Map::new();
+        for ((section, server, measure), values) in &self.values {
+            sections
+                .entry(section.clone())
+                .or_insert_with(|| serde_json::json!({}))
+                .as_object_mut()
+                .map(|servers| {
+                    servers
+                        .entry(server.clone())
+                        .or_insert_with(|| serde_json::json!({}))
+                        .as_object_mut()
+                        .map(|measures| {
+                            measures.insert((*measure).to_owned(), serde_json::json!(values))
+                        })
+                });
+        }
+        Ok(serde_json::to_string_pretty(&serde_json::json!({
+            "began": self.began.to_string(),
+            "machine": self.machine()?.trim(),
+            "sections": sections,
+        }))?)
+    }
+}
+
+fn shown(value: f64, decimals: usize) -> String {
+    if value.is_finite() {
+        format!("{value:.decimals$}")
+    } else {
+        "–".to_owned()
+    }
+}
