@@ -161,9 +161,6 @@ fn aged(table: &str) -> Result<String> {
 
 /// The same for several tables with blank lines between them.
 fn each_aged(tables: &str) -> Result<String> {
-    let tables: Vec<String> = tables
-        .split("\n\n")
-        .map(aged)
-        .collect::<Result<_>>()?;
+    let tables: Vec<String> = tables.split("\n\n").map(aged).collect::<Result<_>>()?;
     Ok(tables.join("\n"))
 }
