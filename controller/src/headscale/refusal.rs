@@ -32,9 +32,11 @@ const NOT_FOUND: [&str; 5] = [
 /// `types.ErrPolicyUpdateIsDisabled`.
 const POLICY_NOT_WRITABLE: &str = "update is disabled for modes other than";
 /// `validateTag` (hscontrol/grpcv1.go) and the errors of `hscontrol/db/preauth_keys.go`.
-const INVALID_TAG: [&str; 6] = [
+const INVALID_TAG: [&str; 7] = [
     "tag must start with",
     "tag should be lowercase",
+    // 0.28; the next is 0.29's.
+    "tag should not contain",
     "tags must not contain",
     "tag is invalid",
     "requested tags",

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::syntax::strange_space;
 use super::tree::{Data, NOTHING, Node};
 use super::{Given, Text};
 use crate::finding::{Place, Position, Report, printable, quoted};
@@ -110,6 +111,13 @@ impl<'n> Fields<'n> {
             known,
         } = self;
         for Entry { name, position, .. } in entries.iter().filter(|entry| !entry.taken) {
+            // To YAML such a space is a letter of the name.
+            if let Some(first) = name.chars().next().filter(|c| c.is_whitespace()) {
+                let place = place.child(&printable(name.trim_start()), *position);
+                let what = strange_space(first);
+                report.error(&place, what, "indent with spaces");
+                continue;
+            }
             let place = place.child(&printable(name), *position);
             report.error(&place, "unknown field", suggestion(name, &known));
         }

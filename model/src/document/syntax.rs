@@ -14,10 +14,7 @@ pub(super) fn explain(text: &str, error: &ScanError) -> (Position, String, Strin
     {
         let what = match character {
             '\t' => "a tab stands in the indentation, which YAML forbids".to_owned(),
-            other => format!(
-                "a space that is none (U+{:04X}) stands in the indentation",
-                u32::from(other)
-            ),
+            other => strange_space(other),
         };
         return (position, what, "indent with spaces".into());
     }
@@ -41,6 +38,14 @@ pub(super) fn explain(text: &str, error: &ScanError) -> (Position, String, Strin
             "check indentation, colons, quotes and brackets here and on the line above".to_owned(),
         ),
     }
+}
+
+/// What is wrong with a space as typesetters have it.
+pub(super) fn strange_space(character: char) -> String {
+    format!(
+        "a space that is none (U+{:04X}) stands in the indentation",
+        u32::from(character)
+    )
 }
 
 /// Parts of the parser's messages, and how to say it.

@@ -144,6 +144,12 @@ fn what_a_person_has_to_change_is_told_apart() {
     let tag = grpc("tag must start with the string 'tag:'");
     check(Endpoint::MintKey, 400, &tag, "InvalidTag");
     check(Endpoint::MintKey, 500, &tag, "InvalidTag");
+    for spaces in [
+        "tag should not contains space",
+        "tags must not contain spaces",
+    ] {
+        check(Endpoint::MintKey, 400, &grpc(spaces), "InvalidTag");
+    }
     check(
         Endpoint::SetPolicy,
         500,

@@ -6,7 +6,7 @@ fn text_that_is_no_yaml_is_one_error_with_its_position_in_plain_words() {
         ("  \tttl: 3", "5:3: a tab stands in the indentation"),
         (
             "\u{a0} ttl: 3",
-            "5:1: a space that is none (U+00A0) stands in the indentation",
+            "5:1: ttl: a space that is none (U+00A0) stands in the indentation",
         ),
         (
             "  addresses: [192.0.2.1",
