@@ -1,6 +1,11 @@
 //! The reconciler on a real API server and a real Headscale. Images are not there, so no Pod runs:
 //! what is held is what the controller writes, in both places, and what it says.
 
+#![allow(
+    clippy::indexing_slicing,
+    reason = "indexing a JSON value by a name yields null, it does not panic"
+)]
+
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -233,7 +238,7 @@ fn a_gateway_is_made_kept_and_unmade() -> Result<()> {
 
     // Suspended: nothing is created.
     site.apply(&gateway("gw-a", 60, |object| {
-        object["spec"]["suspend"] = json!(true)
+        object["spec"]["suspend"] = json!(true);
     }))?;
     site.wait_condition("gw-a", "Ready", "False/Suspended")?;
     ensure!(site.usable_keys()? == 0, "a key for a suspended gateway");
@@ -343,7 +348,7 @@ fn a_gateway_is_made_kept_and_unmade() -> Result<()> {
     let message = site.wait_condition("gw-c", "Ready", "False/FreshBlocked")?;
     ensure!(message.contains("gw-c-dns"), "{message}");
     site.apply(&gateway("gw-d", 63, |object| {
-        object["spec"]["hostname"] = json!("gw-a")
+        object["spec"]["hostname"] = json!("gw-a");
     }))?;
     let message = site.wait_condition("gw-d", "Accepted", "False/Invalid")?;
     ensure!(message.contains("gw-a"), "{message}");
@@ -368,7 +373,7 @@ fn a_gateway_is_made_kept_and_unmade() -> Result<()> {
 
     // Delete takes everything, the unused key too; without Headscale it waits and says so.
     site.apply(&gateway("gw-e", 64, |object| {
-        object["spec"]["deletionPolicy"] = json!("Delete")
+        object["spec"]["deletionPolicy"] = json!("Delete");
     }))?;
     wait_until("the receipt of gw-e", SOON, || {
         ensure!(
