@@ -16,6 +16,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Reconcile the gateways of a cluster until SIGTERM.
+    Run(RunArgs),
     /// Print the nine objects of each gateway, in the order in which they are applied. Needs no
     /// cluster. Exit code 0: printed, 1: findings, 2: wrong usage.
     Render(RenderArgs),
@@ -64,6 +66,51 @@ pub(crate) struct CrdsArgs {
     /// Write one file per definition into this directory instead.
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Where the objects of gateways live.
+    #[arg(
+        short,
+        long,
+        env = "TSUNARO_NAMESPACE",
+        value_name = "NAMESPACE",
+        default_value = "tsunaro-system"
+    )]
+    pub(crate) namespace: String,
+    /// Where `/healthz`, `/readyz` and `/metrics` are served.
+    #[arg(
+        long,
+        env = "TSUNARO_HTTP_LISTEN",
+        value_name = "ADDRESS:PORT",
+        default_value = "0.0.0.0:9182"
+    )]
+    pub(crate) http_listen: std::net::SocketAddr,
+    /// Seconds between two lists of a tailnet's nodes, for all gateways together; a second while a
+    /// gateway is not settled.
+    #[arg(long, env = "TSUNARO_HEADSCALE_INTERVAL", value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) headscale_interval: u64,
+    /// Seconds between two looks at a gateway of which nothing is heard.
+    #[arg(long, env = "TSUNARO_RESYNC", value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(5..=86400))]
+    pub(crate) resync: u64,
+    /// How log lines are written.
+    #[arg(
+        long,
+        env = "TSUNARO_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "json"
+    )]
+    pub(crate) log_format: LogFormat,
+}
+
+/// The form of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
 }
 
 /// A namespace's name: a label (RFC 1123).

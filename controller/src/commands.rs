@@ -4,6 +4,7 @@ mod check;
 mod crds;
 mod input;
 mod render;
+mod run;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ pub(crate) fn dispatch(Cli { command }: Cli) -> Result<ExitCode> {
     match command {
         Command::Render(args) => render::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Run(args) => run::run(args),
         Command::Crds(args) => crds::run(&args),
     }
 }

@@ -14,8 +14,8 @@ pub use domain::{Invalid, egress, gateway, ingress, tailnet};
 pub use egress::{TailnetEgress, TailnetEgressSpec};
 pub use export::{crds, to_yaml};
 pub use gateway::{
-    ExtraZone, GatewayDns, GatewayIdentity, GatewayRoutes, GatewayService, StaticRecord,
-    TailnetGateway, TailnetGatewaySpec,
+    DeletionPolicy, ExtraZone, GatewayDns, GatewayIdentity, GatewayRoutes, GatewayService,
+    StaticRecord, TailnetGateway, TailnetGatewaySpec,
 };
 pub use ingress::{TailnetIngress, TailnetIngressSpec, TailnetIngressStatus};
 use schemars::JsonSchema;

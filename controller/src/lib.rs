@@ -1,6 +1,11 @@
 //! Everything that knows Kubernetes and Headscale: the custom resources, the objects rendered from
-//! them, and the client of the control server.
+//! them, the client of the control server, and the reconciler.
 
+pub mod cluster;
 pub mod crd;
 pub mod headscale;
+pub mod metrics;
+pub mod reconcile;
 pub mod render;
+pub mod run;
+pub mod tasks;

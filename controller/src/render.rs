@@ -23,6 +23,11 @@ use serde::Serialize;
 use serde_json::Value;
 use tsunaro_model::gateway::{Egress, Gateway, Tailnet};
 
+/// The label with the UID of the gateway that an object belongs to.
+pub const UID_LABEL: &str = meta::UID;
+/// The key of the pre-auth key in its Secret.
+pub const AUTH_KEY: &str = paths::KEY_FILE;
+
 /// The image with both binaries, of this version.
 pub const DEFAULT_AGENT_IMAGE: &str =
     concat!("ghcr.io/tsunaro/tsunaro:v", env!("CARGO_PKG_VERSION"));

@@ -27,6 +27,8 @@ pub(crate) enum Part {
     /// A real Kubernetes node in namespaces. Only when named: on a busy machine it takes
     /// more minutes than all the others.
     Kubernetes,
+    /// The reconciler at a real API server and a real Headscale. Only when named, as Kubernetes.
+    Reconciler,
     /// The Headscale client at the oldest Headscale that is supported. Only when named, before a pin
     /// moves: it builds that Headscale.
     OldestHeadscale,
@@ -35,12 +37,15 @@ pub(crate) enum Part {
 impl Part {
     /// Run with all the others.
     fn is_default(self) -> bool {
-        !matches!(self, Self::Kubernetes | Self::OldestHeadscale)
+        !matches!(
+            self,
+            Self::Kubernetes | Self::Reconciler | Self::OldestHeadscale
+        )
     }
 
     /// Needs the pinned parts of Kubernetes.
     fn needs_kubernetes(self) -> bool {
-        matches!(self, Self::Controller | Self::Kubernetes)
+        matches!(self, Self::Controller | Self::Kubernetes | Self::Reconciler)
     }
 
     /// Needs our agent's binary.
@@ -99,6 +104,11 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             "the Headscale client on a real Headscale",
         ),
         (
+            Part::Reconciler,
+            &["--test", "controller"],
+            "the reconciler on a real Kubernetes and Headscale",
+        ),
+        (
             Part::Controller,
             &["--test", "api"],
             "custom resources at a real API server",
@@ -116,7 +126,11 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
                 .args(tests)
                 .args(filter);
             // A starting node keeps two cores busy.
-            let threads = if each == Part::Kubernetes { 1 } else { 3 };
+            let threads = if matches!(each, Part::Kubernetes | Part::Reconciler) {
+                1
+            } else {
+                3
+            };
             command.args(["--", "--nocapture"]);
             if each == Part::OldestHeadscale {
                 // Its test alone is marked so.

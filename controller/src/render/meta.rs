@@ -10,7 +10,7 @@ use super::Input;
 const NAME: &str = "app.kubernetes.io/name";
 const INSTANCE: &str = "app.kubernetes.io/instance";
 /// The UID of the gateway's object: with the name it proves whose an object is.
-const UID: &str = "tsunaro.io/gateway-uid";
+pub(crate) const UID: &str = "tsunaro.io/gateway-uid";
 
 /// Name, namespace and labels of an object.
 pub(super) fn object(input: &Input<'_>, name: &str) -> ObjectMeta {

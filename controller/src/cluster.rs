@@ -1,0 +1,121 @@
+//! The shell around [`crate::reconcile`]: what it needs is gathered here, and its steps are carried
+//! out here.
+
+mod agents;
+mod apply;
+mod conflicts;
+mod events;
+mod failure;
+mod gather;
+mod hub;
+mod kinds;
+mod pass;
+mod rounds;
+mod stores;
+mod tailnets;
+mod watch;
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub use agents::Agents;
+pub use hub::Hub;
+use kube::Client;
+use kube::runtime::events::Recorder;
+use kube::runtime::reflector::ObjectRef;
+pub use pass::{on_error, pass};
+pub use rounds::run as tailnet_rounds;
+pub use stores::{Stores, Watches};
+use tokio::sync::mpsc;
+
+use crate::crd::{GatewayStatus, TailnetGateway};
+use crate::metrics::Metrics;
+use crate::reconcile::Memory;
+
+/// How often things are looked at although nothing is heard of them.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where the objects live.
+    pub namespace: String,
+    /// Between two lists of the nodes of a tailnet; while a gateway is not settled, a second.
+    pub headscale_interval: Duration,
+    /// Between two looks at a gateway that rests.
+    pub resync: Duration,
+}
+
+/// What every pass uses.
+pub struct Context {
+    pub(crate) client: Client,
+    pub(crate) settings: Settings,
+    pub(crate) stores: Stores,
+    pub(crate) hub: Hub,
+    pub(crate) agents: Agents,
+    pub(crate) recorder: Recorder,
+    pub(crate) metrics: Metrics,
+    pub(crate) trigger: Trigger,
+    /// By the gateway's UID.
+    known: Mutex<HashMap<String, Known>>,
+}
+
+/// What is remembered about a gateway between two passes; all of it may be lost.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    pub(crate) memory: Memory,
+    /// The status that was written, and the version of the object that it was written upon: what the
+    /// cache shows is older as long as it shows that version.
+    pub(crate) written: Option<(Option<String>, GatewayStatus)>,
+    /// Passes that failed one after the other.
+    pub(crate) failures: usize,
+}
+
+/// Asks for a pass over a gateway.
+#[derive(Debug, Clone)]
+pub struct Trigger(mpsc::Sender<ObjectRef<TailnetGateway>>);
+
+impl Trigger {
+    /// A queue and its end. More requests than `capacity` wait until some were taken.
+    pub fn new(capacity: usize) -> (Self, mpsc::Receiver<ObjectRef<TailnetGateway>>) {
+        let (sender, receiver) = mpsc::channel(capacity);
+        (Self(sender), receiver)
+    }
+
+    /// Asks for a pass. After the end of the queue nobody wants one any more.
+    pub(crate) async fn gateway(&self, name: &str) {
+        let _ = self.0.send(ObjectRef::new(name)).await;
+    }
+}
+
+impl Context {
+    /// All that passes use.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "made once, from parts that each have a maker of their own"
+    )]
+    pub fn new(
+        client: Client,
+        settings: Settings,
+        stores: Stores,
+        hub: Hub,
+        agents: Agents,
+        recorder: Recorder,
+        metrics: Metrics,
+        trigger: Trigger,
+    ) -> Self {
+        Self {
+            client,
+            settings,
+            stores,
+            hub,
+            agents,
+            recorder,
+            metrics,
+            trigger,
+            known: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,137 @@
+//! The steps about the pre-auth key. The intended expiration is written down before the key is
+//! minted, so that a key whose text is lost can be found and expired.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::{Api, Patch};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{create, merge, names, server};
+use crate::cluster::Context;
+use crate::cluster::failure::Stopped;
+use crate::cluster::gather::Gathered;
+use crate::headscale::MintRequest;
+use crate::reconcile::marks::{KEY_EXPIRATION, KEY_ID, MINTED};
+use crate::reconcile::{KeySecret, key_secret};
+use crate::render::AUTH_KEY;
+
+/// How long a key is valid.
+const VALID: SignedDuration = SignedDuration::from_hours(24);
+
+pub(super) async fn mint(context: &Context, gathered: &mut Gathered) -> Result<(), Stopped> {
+    let server = server(gathered)?;
+    let Some(gateway) = gathered.snapshot.spec.gateway() else {
+        return Ok(());
+    };
+    let tags = gateway.tags.iter().cloned().collect();
+    let now = Timestamp::now();
+    let expiration = intended(&gathered.snapshot.subject.uid, now);
+    let minted: Vec<String> = gathered
+        .snapshot
+        .key
+        .minted_lately(now)
+        .into_iter()
+        .chain([now])
+        .map(|at| at.to_string())
+        .collect();
+    let annotations = json!({
+        KEY_EXPIRATION: expiration.to_string(),
+        KEY_ID: null,
+        MINTED: minted.join(" "),
+    });
+    if gathered.snapshot.key == KeySecret::Missing {
+        let name = names(gathered).key_secret;
+        let mut annotations = annotations;
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.remove(KEY_ID);
+        }
+        let body = json!({ "kind": "Secret", "type": "Opaque", "metadata": { "annotations": annotations } });
+        let created = create(context, &name, gathered, body).await?;
+        gathered.key_version = created
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+    } else {
+        let data = json!({ AUTH_KEY: null });
+        patch(context, gathered, &annotations, &data).await?;
+    }
+    let key = server
+        .source()
+        .mint_key(&MintRequest { tags, expiration })
+        .await?;
+    tracing::info!(gateway = %gathered.snapshot.subject.name, id = %key.id, "Minted a pre-auth key");
+    let text = ByteString(key.key.secret().as_bytes().to_vec());
+    let annotations = json!({ KEY_ID: key.id.to_string() });
+    patch(context, gathered, &annotations, &json!({ AUTH_KEY: text })).await
+}
+
+pub(super) async fn discard_lost(
+    context: &Context,
+    gathered: &mut Gathered,
+    expiration: Timestamp,
+) -> Result<(), Stopped> {
+    let server = server(gathered)?;
+    let tags: std::collections::BTreeSet<String> = match gathered.snapshot.spec.gateway() {
+        Some(gateway) => gateway.tags.iter().cloned().collect(),
+        None => return Ok(()),
+    };
+    let now = Timestamp::now();
+    for key in server.source().keys().await? {
+        if !key.was_minted_for(expiration) || key.tags != tags || !key.is_usable(now) {
+            continue;
+        }
+        match server.source().expire_key(key.id).await {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => tracing::info!(id = %key.id, "Expired a pre-auth key whose text was lost"),
+        }
+    }
+    patch(
+        context,
+        gathered,
+        &json!({ KEY_EXPIRATION: null, KEY_ID: null }),
+        &json!({ AUTH_KEY: null }),
+    )
+    .await
+}
+
+pub(super) async fn empty(context: &Context, gathered: &mut Gathered) -> Result<(), Stopped> {
+    patch(context, gathered, &json!({}), &json!({ AUTH_KEY: null })).await
+}
+
+/// Changes the key Secret, if nobody else did meanwhile.
+async fn patch(
+    context: &Context,
+    gathered: &mut Gathered,
+    annotations: &Value,
+    data: &Value,
+) -> Result<(), Stopped> {
+    let name = names(gathered).key_secret;
+    let api: Api<Secret> = Api::namespaced(context.client.clone(), &context.settings.namespace);
+    let body = json!({
+        "metadata": { "resourceVersion": gathered.key_version, "annotations": annotations },
+        "data": data,
+    });
+    let secret = api
+        .patch(&name, &merge(), &Patch::Merge(body))
+        .await
+        .map_err(|error| Stopped::kubernetes(&format!("Secret {name}"), &error))?;
+    gathered.key_version = secret.resource_version();
+    gathered.snapshot.key = key_secret(Some(&secret), &gathered.snapshot.subject.uid);
+    Ok(())
+}
+
+/// A moment that no other key of any gateway expires at: Headscale keeps nanoseconds.
+fn intended(uid: &str, now: Timestamp) -> Timestamp {
+    let hash = Sha256::digest(format!("{uid} {now}"));
+    let offset = hash
+        .iter()
+        .take(4)
+        .fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+    // Up to a minute, in steps of 15 ns.
+    let offset =
+        SignedDuration::from_nanos(i64::try_from(offset % 4_000_000_000).unwrap_or(0) * 15);
+    now + VALID + offset
+}

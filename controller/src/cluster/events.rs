@@ -1,0 +1,50 @@
+//! Events: one per transition of a condition.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Resource;
+use kube::runtime::events::{Event, EventType};
+
+use super::Context;
+use super::failure::words;
+use crate::crd::TailnetGateway;
+use crate::reconcile::names::reason;
+
+/// Longest note of an event (`events.k8s.io/v1`).
+const MAX_NOTE: usize = 1024;
+
+pub(super) async fn tell(context: &Context, gateway: &TailnetGateway, transitions: &[Condition]) {
+    for condition in transitions {
+        // What is not ours to know is no news.
+        if condition.reason == reason::EXTERNALLY_MANAGED {
+            continue;
+        }
+        let type_ = match condition.status.as_str() {
+            "False" => EventType::Warning,
+            _ => EventType::Normal,
+        };
+        let text = format!(
+            "{}={}: {}",
+            condition.type_, condition.status, condition.message
+        );
+        tracing::info!(
+            gateway = gateway.metadata.name.as_deref().unwrap_or_default(),
+            condition = %condition.type_, status = %condition.status, reason = %condition.reason,
+            "{}", condition.message
+        );
+        let note = text.chars().take(MAX_NOTE / 4).collect();
+        let event = Event {
+            type_,
+            reason: condition.reason.clone(),
+            note: Some(note),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = context
+            .recorder
+            .publish(&event, &gateway.object_ref(&()))
+            .await
+        {
+            tracing::warn!(error = %words(&error), "An event could not be written");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Errors of the API server and of Headscale, in words for conditions and logs.
+
+use crate::headscale;
+use crate::reconcile::{Failure, FailureOf};
+
+/// Why a pass ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    /// Something changed meanwhile: look again.
+    #[error("{0} changed meanwhile and is read again")]
+    Changed(String),
+    /// A step failed.
+    #[error("{}", .0.message)]
+    Failed(Failure),
+}
+
+impl Stopped {
+    /// What the API server said to something about `what`.
+    pub(crate) fn kubernetes(what: &str, error: &kube::Error) -> Self {
+        if let kube::Error::Api(status) = error
+            && status.code == 409
+        {
+            return Self::Changed(what.to_owned());
+        }
+        Self::Failed(Failure {
+            of: FailureOf::Kubernetes,
+            message: format!("{what}: {}", words(error)),
+        })
+    }
+}
+
+impl From<headscale::Error> for Stopped {
+    fn from(error: headscale::Error) -> Self {
+        let of = if is_away(&error) {
+            FailureOf::HeadscaleAway
+        } else {
+            FailureOf::Headscale
+        };
+        Self::Failed(Failure {
+            of,
+            message: error.to_string(),
+        })
+    }
+}
+
+/// Whether Headscale gave no answer, or takes our key no more.
+fn is_away(error: &headscale::Error) -> bool {
+    error.is_transient() || matches!(error, headscale::Error::Unauthorized { .. })
+}
+
+/// An error of the API server as a person would say it.
+pub(crate) fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => format!(
+            "not allowed: {}; apply the RBAC of deploy/controller",
+            status.message
+        ),
+        kube::Error::Api(status) if status.code == 404 && status.details.is_none() => {
+            "the API server does not know this kind: apply deploy/crds".to_owned()
+        }
+        kube::Error::Api(status) => status.message.clone(),
+        other => chain(other),
+    }
+}
+
+/// An error with its causes, without those that only repeat it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let words = inner.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = inner.source();
+    }
+    text
+}

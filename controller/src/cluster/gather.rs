@@ -1,0 +1,311 @@
+//! Reads everything about one gateway.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube::api::Api;
+use kube::runtime::reflector::ObjectRef;
+use kube::{Resource, ResourceExt};
+use serde_json::{Value, json};
+use tsunaro_model::finding::{Finding, Position};
+use tsunaro_model::gateway::{
+    Egress, Gateway, Located, Object, Tailnet, check_together, wanted_routes,
+};
+
+use super::failure::Stopped;
+use super::kinds::Family;
+use super::{Context, conflicts};
+use crate::crd::{self, TailnetGateway};
+use crate::headscale::NodeCache;
+use crate::reconcile::marks::{FINALIZER, FORGET_NODE};
+use crate::reconcile::{
+    Agent, Child, Control, KeySecret, Kind, Receipt, Snapshot, Spec, StateSecret, Subject, digest,
+    key_secret, pod, receipt, state_secret,
+};
+use crate::render::{Input, Names, render};
+
+/// A snapshot, and what carrying out its plan needs besides.
+pub(super) struct Gathered {
+    pub(super) snapshot: Snapshot,
+    /// `resourceVersion` of the key Secret.
+    pub(super) key_version: Option<String>,
+    /// Headscale, if there is a key for it.
+    pub(super) server: Option<Arc<NodeCache>>,
+}
+
+/// None while the tailnet has not been asked for the first time.
+pub(super) async fn gather(
+    context: &Context,
+    object: &TailnetGateway,
+) -> Result<Option<Gathered>, Stopped> {
+    let subject = subject(context, object);
+    let (tailnet, tailnet_error) = match context
+        .stores
+        .tailnets
+        .get(&ObjectRef::new(&object.spec.tailnet_ref.name))
+    {
+        None => (None, None),
+        Some(found) => match crd::tailnet(&found) {
+            Ok((tailnet, _)) => (Some(tailnet), None),
+            Err(invalid) => (None, Some(invalid.to_string())),
+        },
+    };
+    let egresses = egresses(context, &object.spec.tailnet_ref.name);
+    let spec = spec(context, object, tailnet.as_ref(), &egresses);
+    let Some(gateway) = spec.gateway().cloned() else {
+        return Ok(Some(without_spec(subject, spec, tailnet)));
+    };
+    let names = Names::of(&gateway);
+    let namespace = &context.settings.namespace;
+    let secrets: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
+    let maps: Api<ConfigMap> = Api::namespaced(context.client.clone(), namespace);
+    let (state, key, written) = tokio::try_join!(
+        read(&secrets, "Secret", &names.state_secret),
+        read(&secrets, "Secret", &names.key_secret),
+        read(&maps, "ConfigMap", &names.receipt),
+    )?;
+    let receipt = receipt(written.as_ref(), &subject.uid);
+    let fresh = !receipt.is_ours() || subject.deleting;
+    let Some((control, policy, server)) =
+        control(context, object, tailnet.is_some(), tailnet_error, fresh).await
+    else {
+        return Ok(None);
+    };
+    let children = children(context, &gateway, tailnet.as_ref(), &egresses, &subject.uid).await?;
+    let pod_object = pod_of(context, &names.pod, fresh).await?;
+    let pod = pod_object.as_deref().map(pod);
+    let agent = match pod.as_ref().and_then(|pod| pod.address.clone()) {
+        Some(address) => context.agents.follow(&subject.name, &address),
+        None => {
+            context.agents.forget(&subject.name);
+            Agent::Absent
+        }
+    };
+    let key_version = key.as_ref().and_then(ResourceExt::resource_version);
+    let key = key_secret(key.as_ref(), &subject.uid);
+    let mounts = mounts(context, &children, tailnet.as_ref(), &key);
+    let state = state_secret(state.as_ref(), &subject.uid, &receipt);
+    Ok(Some(Gathered {
+        key_version,
+        server,
+        snapshot: Snapshot {
+            subject,
+            spec,
+            tailnet,
+            control,
+            policy,
+            state,
+            key,
+            receipt,
+            children,
+            pod,
+            mounts,
+            agent,
+        },
+    }))
+}
+
+fn subject(context: &Context, object: &TailnetGateway) -> Subject {
+    let uid = object.uid().unwrap_or_default();
+    let known = context.known();
+    let written = known.get(&uid).and_then(|known| known.written.as_ref());
+    let before = match written {
+        Some((version, status)) if *version == object.resource_version() => status.clone(),
+        _ => object.status.clone().unwrap_or_default(),
+    };
+    Subject {
+        name: object.name_any(),
+        generation: object.metadata.generation.unwrap_or_default(),
+        deleting: object.metadata.deletion_timestamp.is_some(),
+        finalizer: object.finalizers().iter().any(|name| name == FINALIZER),
+        deletion_policy: object.spec.deletion_policy,
+        forget_node: object.annotations().get(FORGET_NODE).map(String::as_str) == Some("true"),
+        before,
+        uid,
+    }
+}
+
+fn spec(
+    context: &Context,
+    object: &TailnetGateway,
+    tailnet: Option<&Tailnet>,
+    egresses: &[Egress],
+) -> Spec {
+    let (mut gateway, warnings) = match crd::gateway(object) {
+        Ok(valid) => valid,
+        Err(invalid) => return Spec::Invalid(invalid.to_string()),
+    };
+    gateway.uid = object.uid();
+    if object.metadata.deletion_timestamp.is_none() {
+        if let Some(conflict) = conflicts::with_older(object, &context.stores.gateways.state()) {
+            return Spec::Invalid(conflict);
+        }
+        if let Some(reserved) = tailnet.and_then(|tailnet| reserved(&gateway, tailnet)) {
+            return Spec::Invalid(reserved);
+        }
+    }
+    Spec::Valid {
+        wanted: wanted_routes(&gateway, egresses),
+        warnings: warnings.iter().map(sentence).collect(),
+        gateway: Box::new(gateway),
+    }
+}
+
+/// What the tailnet reserves and the gateway would advertise.
+fn reserved(gateway: &Gateway, tailnet: &Tailnet) -> Option<String> {
+    let position = Position { line: 1, column: 1 };
+    let located = |object| Located { object, position };
+    let objects = [
+        located(Object::Tailnet(Box::new(tailnet.clone()))),
+        located(Object::Gateway(Box::new(gateway.clone()))),
+    ];
+    let findings = check_together(&objects.iter().collect::<Vec<_>>());
+    findings
+        .iter()
+        .find(|(_, finding)| finding.is_error())
+        .map(|(_, finding)| sentence(finding))
+}
+
+fn sentence(finding: &Finding) -> String {
+    format!("{}: {}; {}", finding.field, finding.what, finding.fix)
+}
+
+/// Egresses of a tailnet, without those that are not valid.
+pub(super) fn egresses(context: &Context, tailnet: &str) -> Vec<Egress> {
+    context
+        .stores
+        .egresses
+        .state_filter(|egress| egress.spec.tailnet_ref.name == tailnet)
+        .iter()
+        .filter_map(|egress| crd::egress(egress).ok())
+        .collect()
+}
+
+fn without_spec(subject: Subject, spec: Spec, tailnet: Option<Tailnet>) -> Gathered {
+    Gathered {
+        key_version: None,
+        server: None,
+        snapshot: Snapshot {
+            control: Control::Unreachable("the spec is not valid".to_owned()),
+            subject,
+            spec,
+            tailnet,
+            policy: None,
+            state: StateSecret::Missing,
+            key: KeySecret::Missing,
+            receipt: Receipt::Missing,
+            children: Vec::new(),
+            pod: None,
+            mounts: String::new(),
+            agent: Agent::Absent,
+        },
+    }
+}
+
+type Asked = (Control, Option<Arc<Value>>, Option<Arc<NodeCache>>);
+
+async fn control(
+    context: &Context,
+    object: &TailnetGateway,
+    valid: bool,
+    invalid: Option<String>,
+    fresh: bool,
+) -> Option<Asked> {
+    if let Some(why) = invalid {
+        return Some((Control::BadTailnet(why), None, None));
+    }
+    if !valid {
+        return Some((Control::NoTailnet, None, None));
+    }
+    let view = context.hub.view(&object.spec.tailnet_ref.name)?;
+    let server = match &view.server {
+        Ok(server) => Arc::clone(server),
+        Err(why) => return Some((Control::NoApiKey(why.clone()), None, None)),
+    };
+    let nodes = if fresh {
+        server.nodes().await.map_err(|error| error.to_string())
+    } else {
+        view.nodes.clone()
+    };
+    let control = match nodes {
+        Ok(nodes) => Control::Listed(nodes),
+        Err(why) => Control::Unreachable(why),
+    };
+    Some((control, view.policy.clone(), Some(server)))
+}
+
+async fn children(
+    context: &Context,
+    gateway: &Gateway,
+    tailnet: Option<&Tailnet>,
+    egresses: &[Egress],
+    uid: &str,
+) -> Result<Vec<Child>, Stopped> {
+    let namespace = &context.settings.namespace;
+    let rendered = render(&Input {
+        gateway,
+        tailnet,
+        egresses,
+        namespace,
+    });
+    let values = rendered
+        .to_values()
+        .map_err(|error| Stopped::kubernetes("rendering", &kube::Error::SerdeError(error)))?;
+    let mut children = Vec::with_capacity(values.len());
+    for (kind, desired) in Kind::ALL.into_iter().zip(values) {
+        let mut child = Child::new(kind, desired, uid, None);
+        let family = Family::of(kind);
+        child.live = context.stores.object(family, namespace, &child.name);
+        if child.live.is_none() {
+            // The watch sees objects with our label only, and may be late.
+            let api = family.api(&context.client, namespace);
+            let found = read(&api, kind.as_str(), &child.name).await?;
+            child.live = found.and_then(|object| serde_json::to_value(object).ok());
+        }
+        children.push(child);
+    }
+    Ok(children)
+}
+
+async fn pod_of(context: &Context, name: &str, live: bool) -> Result<Option<Arc<Pod>>, Stopped> {
+    let namespace = &context.settings.namespace;
+    if live {
+        let api: Api<Pod> = Api::namespaced(context.client.clone(), namespace);
+        return Ok(read(&api, "Pod", name).await?.map(Arc::new));
+    }
+    let reference = ObjectRef::new(name).within(namespace);
+    Ok(context.stores.pods.get(&reference))
+}
+
+async fn read<K>(api: &Api<K>, kind: &str, name: &str) -> Result<Option<K>, Stopped>
+where
+    K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    api.get_opt(name)
+        .await
+        .map_err(|error| Stopped::kubernetes(&format!("{kind} {name}"), &error))
+}
+
+/// A digest of what the Pod mounts and what may change while it runs.
+fn mounts(
+    context: &Context,
+    children: &[Child],
+    tailnet: Option<&Tailnet>,
+    key: &KeySecret,
+) -> String {
+    let config = children
+        .iter()
+        .find(|child| child.kind == Kind::ConfigMap)
+        .and_then(|child| child.desired.get("data").cloned());
+    let hosts = tailnet
+        .and_then(|tailnet| tailnet.hosts.as_ref())
+        .and_then(|hosts| {
+            let namespace = &context.settings.namespace;
+            let map = context
+                .stores
+                .object(Family::ConfigMap, namespace, &hosts.name)?;
+            map.get("data")?.get(&hosts.key).cloned()
+        });
+    let key = key.id().map(|id| id.to_string());
+    digest(&json!({ "config": config, "hosts": hosts, "key": key }))
+}

@@ -1,0 +1,44 @@
+//! `run`: the reconciler.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tracing_subscriber::EnvFilter;
+use tsunaro_controller::cluster::Settings;
+
+use crate::cli::{LogFormat, RunArgs};
+
+pub(crate) fn run(args: RunArgs) -> Result<ExitCode> {
+    let RunArgs {
+        namespace,
+        http_listen,
+        headscale_interval,
+        resync,
+        log_format,
+    } = args;
+    let (writer, _guard) = tracing_appender::non_blocking::NonBlockingBuilder::default()
+        .lossy(true)
+        .finish(std::io::stderr());
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new("info,kube=warn,hyper=warn,tower=warn"));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(writer)
+        .with_target(false);
+    match log_format {
+        LogFormat::Text => builder.with_ansi(false).init(),
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+    let settings = Settings {
+        namespace,
+        headscale_interval: Duration::from_secs(headscale_interval),
+        resync: Duration::from_secs(resync),
+    };
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?
+        .block_on(tsunaro_controller::run::run(settings, http_listen))?;
+    Ok(ExitCode::SUCCESS)
+}

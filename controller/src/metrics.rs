@@ -1,0 +1,88 @@
+//! The controller's metrics, `tsunaro_controller_*`, with closed label sets.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use std::sync::Arc;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Outcome {
+    pub(crate) outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct StepLabel {
+    pub(crate) step: &'static str,
+}
+
+/// All metrics.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    pub(crate) passes: Family<Outcome, Counter>,
+    pub(crate) duration: Histogram,
+    pub(crate) steps: Family<StepLabel, Counter>,
+    pub(crate) status_writes: Counter,
+    pub(crate) node_lists: Counter,
+    pub(crate) gateways: Gauge,
+}
+
+impl Metrics {
+    /// All at zero.
+    pub fn new() -> Self {
+        let passes = Family::default();
+        let duration = Histogram::new(exponential_buckets(0.005, 2.0, 13));
+        let steps = Family::default();
+        let status_writes = Counter::default();
+        let node_lists = Counter::default();
+        let gateways = Gauge::default();
+        let mut registry = Registry::with_prefix("tsunaro_controller");
+        registry.register(
+            "passes",
+            "Passes over a gateway, by how they ended",
+            passes.clone(),
+        );
+        registry.register(
+            "pass_duration_seconds",
+            "How long a pass took",
+            duration.clone(),
+        );
+        registry.register("steps", "Steps carried out, by kind", steps.clone());
+        registry.register("status_writes", "Writes of a status", status_writes.clone());
+        registry.register(
+            "headscale_node_lists",
+            "Lists of nodes asked of Headscale",
+            node_lists.clone(),
+        );
+        registry.register("gateways", "Gateways that exist", gateways.clone());
+        Self {
+            registry: Arc::new(registry),
+            passes,
+            duration,
+            steps,
+            status_writes,
+            node_lists,
+            gateways,
+        }
+    }
+
+    /// The OpenMetrics text.
+    ///
+    /// # Errors
+    /// None that is known: writing to a string does not fail.
+    pub fn text(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}

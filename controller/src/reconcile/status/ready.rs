@@ -1,0 +1,183 @@
+//! `Ready`.
+
+use super::super::names::{condition, reason};
+use super::super::plan::{Rest, Unresolved};
+use super::super::snapshot::{Control, Snapshot, Spec};
+use super::{FailureOf, Judgement, Outcome, Said, Truth};
+use crate::crd::RouteStatus;
+use crate::render::Names;
+
+pub(super) fn of(judgement: &Judgement<'_>, routes: &[RouteStatus]) -> Said {
+    let Judgement {
+        snapshot,
+        outcome,
+        namespace,
+        now: _,
+    } = *judgement;
+    let no =
+        |reason: &str, message: String| Said::new(condition::READY, Truth::False, reason, message);
+    match outcome {
+        Outcome::Rest(Rest::PodEnding) => {
+            return no(reason::DELETING, "its Pod is ending".to_owned());
+        }
+        Outcome::Rest(Rest::DeletionBlocked(why)) => {
+            return no(reason::DELETION_BLOCKED, why.clone());
+        }
+        Outcome::Rest(Rest::Blocked(block)) => {
+            let message = match snapshot.spec.gateway() {
+                Some(gateway) => block.sentence(&Names::of(gateway), namespace),
+                None => String::new(),
+            };
+            return no(reason::FRESH_BLOCKED, message);
+        }
+        Outcome::Rest(Rest::MintLimit(at)) => {
+            let message = format!(
+                "three pre-auth keys were minted within an hour and none was used; the next one is minted at {at:.0}: \
+                 look at the Pod's log for why its node does not log in"
+            );
+            return no(reason::MINT_LIMIT, message);
+        }
+        Outcome::Failed(failure) if snapshot.subject.deleting || !snapshot.receipt.is_ours() => {
+            let reason = match failure.of {
+                FailureOf::Kubernetes => reason::APPLY_FAILED,
+                FailureOf::HeadscaleAway => reason::HEADSCALE_UNREACHABLE,
+                FailureOf::Headscale => reason::HEADSCALE_FAILED,
+            };
+            return no(reason, failure.message.clone());
+        }
+        Outcome::Rest(
+            Rest::Settled | Rest::Suspended | Rest::Invalid | Rest::Unresolved(_) | Rest::Gone,
+        )
+        | Outcome::Failed(_) => {}
+    }
+    if snapshot.subject.deleting {
+        return no(reason::DELETING, "it is being deleted".to_owned());
+    }
+    if !snapshot.receipt.is_ours() {
+        return not_begun(snapshot, outcome);
+    }
+    runtime(snapshot, routes)
+}
+
+fn not_begun(snapshot: &Snapshot, outcome: &Outcome) -> Said {
+    let no =
+        |reason: &str, message: String| Said::new(condition::READY, Truth::False, reason, message);
+    if let Spec::Invalid(why) = &snapshot.spec {
+        return no(reason::INVALID, why.clone());
+    }
+    match outcome {
+        Outcome::Rest(Rest::Suspended) => no(
+            reason::SUSPENDED,
+            "suspend is true and nothing was created: set it to false to begin".to_owned(),
+        ),
+        Outcome::Rest(Rest::Unresolved(unresolved)) => {
+            let (reason, message) = match unresolved {
+                Unresolved::NoTailnet => (
+                    reason::TAILNET_NOT_FOUND,
+                    "its Tailnet does not exist: create it".to_owned(),
+                ),
+                Unresolved::BadTailnet(why) => (reason::TAILNET_INVALID, why.clone()),
+                Unresolved::NoApiKey(why) => (reason::API_KEY_INVALID, why.clone()),
+                Unresolved::Unreachable(why) => (reason::HEADSCALE_UNREACHABLE, why.clone()),
+            };
+            no(reason, message)
+        }
+        _ => no(reason::CREATING, "its objects are being created".to_owned()),
+    }
+}
+
+/// The Pod runs, the node is online and advertises what is wanted.
+fn runtime(snapshot: &Snapshot, routes: &[RouteStatus]) -> Said {
+    let no =
+        |reason: &str, message: String| Said::new(condition::READY, Truth::False, reason, message);
+    let Some(pod) = &snapshot.pod else {
+        return no(
+            reason::NO_POD,
+            "there is no Pod: see the events of the StatefulSet".to_owned(),
+        );
+    };
+    if !pod.ready {
+        let why = pod.trouble.clone().unwrap_or_else(|| {
+            if pod.going {
+                "the Pod is being deleted".to_owned()
+            } else {
+                "the Pod is not ready".to_owned()
+            }
+        });
+        return no(reason::POD_NOT_READY, why);
+    }
+    match &snapshot.control {
+        Control::Listed(_) => {
+            let Some(node) = snapshot.node() else {
+                return no_node(snapshot);
+            };
+            if let crate::headscale::Expiry::At(at) = node.expiry
+                && !node.online
+            {
+                return no(
+                    reason::NODE_EXPIRED,
+                    format!(
+                        "node {} was expired at Headscale at {at:.0}; to let it in again: headscale nodes expire \
+                         --identifier {} --disable",
+                        node.given_name, node.id
+                    ),
+                );
+            }
+            if !node.online {
+                return no(
+                    reason::NODE_OFFLINE,
+                    format!("node {} is not connected to Headscale", node.given_name),
+                );
+            }
+        }
+        Control::NoTailnet
+        | Control::BadTailnet(_)
+        | Control::NoApiKey(_)
+        | Control::Unreachable(_) => {
+            if let Some(report) = snapshot.report()
+                && let Some(tailnet) = &report.tailnet
+                && tailnet.backend_state != "Running"
+            {
+                return no(
+                    reason::NODE_OFFLINE,
+                    format!("tailscaled says {}", tailnet.backend_state),
+                );
+            }
+        }
+    }
+    let missing: Vec<&str> = routes
+        .iter()
+        .filter(|route| route.wanted && !route.advertised)
+        .map(|route| route.prefix.as_str())
+        .collect();
+    if !missing.is_empty() {
+        return no(
+            reason::NOT_ADVERTISED,
+            format!("the node does not advertise {}", missing.join(", ")),
+        );
+    }
+    Said::new(
+        condition::READY,
+        Truth::True,
+        reason::FRESH_RUNTIME_READY,
+        "the Pod runs, its node is online and advertises what is wanted",
+    )
+}
+
+fn no_node(snapshot: &Snapshot) -> Said {
+    let no =
+        |reason: &str, message: String| Said::new(condition::READY, Truth::False, reason, message);
+    if let Some(id) = &snapshot.subject.before.node_id {
+        return no(
+            reason::NODE_DELETED,
+            format!(
+                "node {id} was deleted at Headscale, and the gateway carries no traffic: to begin afresh, delete \
+                 this gateway with deletionPolicy Delete and create it again"
+            ),
+        );
+    }
+    no(
+        reason::REGISTERING,
+        "the Pod runs and its node has not logged in yet".to_owned(),
+    )
+}
