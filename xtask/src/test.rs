@@ -69,7 +69,12 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     }
     if all || part == Some(Part::Unit) {
         let mut command = cargo("test");
-        command.args(["--workspace", "--exclude", "tsunaro-integration"]);
+        command.args([
+            "--workspace",
+            "--exclude",
+            "tsunaro-integration",
+            "--no-fail-fast",
+        ]);
         let what = "unit tests, properties, loopback sockets";
         run_some(what, command.args(filter), filter, &mut counts)?;
     }
