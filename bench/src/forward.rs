@@ -59,16 +59,7 @@ pub(crate) fn hits(options: &Options, results: &mut Results) -> Result<()> {
             column("user", "of it user", 2),
             column("cpu10k", "CPU at 10k", 1),
         ],
-        &[
-            Ratio {
-                measure: "cpu",
-                to: "CoreDNS forward",
-            },
-            Ratio {
-                measure: "cpu",
-                to: "unbound",
-            },
-        ],
+        &Ratio::each("cpu", &["CoreDNS forward", "unbound"]),
     );
     Ok(())
 }
@@ -131,23 +122,11 @@ pub(crate) fn misses(options: &Options, results: &mut Results) -> Result<()> {
             column("lost", "lost", 0),
         ],
         &[
-            Ratio {
-                measure: "cpu",
-                to: "CoreDNS forward",
-            },
-            Ratio {
-                measure: "cpu",
-                to: "unbound",
-            },
-            Ratio {
-                measure: "cpu1k",
-                to: "CoreDNS forward",
-            },
-            Ratio {
-                measure: "added",
-                to: "CoreDNS forward",
-            },
-        ],
+            Ratio::each("cpu", &["CoreDNS forward", "unbound"]),
+            Ratio::each("cpu1k", &["CoreDNS forward"]),
+            Ratio::each("added", &["CoreDNS forward"]),
+        ]
+        .concat(),
     );
     Ok(())
 }

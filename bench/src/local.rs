@@ -62,20 +62,7 @@ pub(crate) fn mixed(options: &Options, results: &mut Results) -> Result<()> {
             column("p50", "p50 µs", 0),
             column("p99", "p99 µs", 0),
         ],
-        &[
-            Ratio {
-                measure: "cpu",
-                to: "CoreDNS hosts",
-            },
-            Ratio {
-                measure: "cpu",
-                to: "NSD",
-            },
-            Ratio {
-                measure: "cpu",
-                to: "UDP echo",
-            },
-        ],
+        &Ratio::each("cpu", &["CoreDNS hosts", "NSD", "UDP echo"]),
     );
     let ratio = |measure, to| {
         results.median(section, "tsunaro", measure) / results.median(section, to, measure)

@@ -21,12 +21,18 @@ pub(crate) struct Column {
 }
 
 /// A ratio of a measure to another server's.
+#[derive(Clone, Copy)]
 pub(crate) struct Ratio {
     pub(crate) measure: &'static str,
     pub(crate) to: &'static str,
 }
 
 impl Ratio {
+    /// The ratio of this measure to each of these servers'.
+    pub(crate) fn each(measure: &'static str, servers: &[&'static str]) -> Vec<Self> {
+        servers.iter().map(|to| Self { measure, to }).collect()
+    }
+
     fn title(&self, columns: &[Column]) -> String {
         let of = columns
             .iter()

@@ -60,20 +60,10 @@ pub(crate) fn run(options: &Options, results: &mut Results) -> Result<()> {
             column("rss", "RSS at rest MiB", 1),
             column("size", "stripped MB", 1),
         ],
-        &[
-            Ratio {
-                measure: "first",
-                to: "CoreDNS hosts",
-            },
-            Ratio {
-                measure: "rss",
-                to: "CoreDNS hosts",
-            },
-            Ratio {
-                measure: "size",
-                to: "CoreDNS hosts",
-            },
-        ],
+        &["first", "rss", "size"].map(|measure| Ratio {
+            measure,
+            to: "CoreDNS hosts",
+        }),
     );
     Ok(())
 }

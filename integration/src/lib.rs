@@ -32,6 +32,7 @@ pub mod oci;
 pub mod packages;
 pub mod peers;
 mod say;
+mod shared;
 mod wait;
 pub mod wire;
 
@@ -39,4 +40,5 @@ pub use agent::agent_binary;
 pub use image::{OWN_IMAGE, own_image};
 pub use local::spawn_local;
 pub use say::{Step, say};
+pub use shared::{Named, run_sharing};
 pub use wait::{Wait, wait_until};

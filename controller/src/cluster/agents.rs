@@ -35,7 +35,7 @@ const MAX_REPORT: usize = 8 << 20;
 #[derive(Debug, Clone)]
 pub struct Agents {
     seats: Arc<Mutex<HashMap<String, Seat>>>,
-    begin: mpsc::UnboundedSender<Follow>,
+    begin: mpsc::Sender<Follow>,
 }
 
 #[derive(Debug)]
@@ -44,6 +44,9 @@ struct Seat {
     agent: Agent,
     stop: CancellationToken,
 }
+
+/// Streams that wait to begin; they are taken at once, so more than a few are never there.
+const ORDERS: usize = 1024;
 
 /// A stream that is to begin.
 #[derive(Debug)]
@@ -55,8 +58,8 @@ pub struct Follow {
 
 impl Agents {
     /// No agent yet, and the orders for [`drive`](Self::drive).
-    pub fn new() -> (Self, mpsc::UnboundedReceiver<Follow>) {
-        let (begin, orders) = mpsc::unbounded_channel();
+    pub fn new() -> (Self, mpsc::Receiver<Follow>) {
+        let (begin, orders) = mpsc::channel(ORDERS);
         let seats = Arc::default();
         (Self { seats, begin }, orders)
     }
@@ -70,21 +73,23 @@ impl Agents {
             return seat.agent.clone();
         }
         let stop = CancellationToken::new();
+        let order = Follow {
+            gateway: gateway.to_owned(),
+            address: address.to_owned(),
+            stop: stop.clone(),
+        };
+        if self.begin.try_send(order).is_err() {
+            // Without a seat the next pass asks again.
+            return Agent::Connecting;
+        }
         let seat = Seat {
             address: address.to_owned(),
             agent: Agent::Connecting,
-            stop: stop.clone(),
+            stop,
         };
         if let Some(old) = seats.insert(gateway.to_owned(), seat) {
             old.stop.cancel();
         }
-        let order = Follow {
-            gateway: gateway.to_owned(),
-            address: address.to_owned(),
-            stop,
-        };
-        // Its receiver lives as long as the process.
-        let _ = self.begin.send(order);
         Agent::Connecting
     }
 
@@ -99,11 +104,7 @@ impl Agents {
     ///
     /// # Errors
     /// Only when the orders end.
-    pub async fn drive(
-        self,
-        mut orders: mpsc::UnboundedReceiver<Follow>,
-        trigger: Trigger,
-    ) -> Result<()> {
+    pub async fn drive(self, mut orders: mpsc::Receiver<Follow>, trigger: Trigger) -> Result<()> {
         let mut streams = FuturesUnordered::new();
         loop {
             tokio::select! {

@@ -18,7 +18,7 @@ use crate::reconcile::marks::{
     FINALIZER, MANAGED_BY, MANAGER, MOUNTS, RECEIPT_GATEWAY, RECEIPT_HOSTNAME, RECEIPT_KEY_ID,
     RECEIPT_UID, UID,
 };
-use crate::reconcile::{Control, KeySecret, Kind, Receipt, StateSecret, Step};
+use crate::reconcile::{Child, Control, KeySecret, Kind, Receipt, StateSecret, Step};
 use crate::render::Names;
 
 /// Does it.
@@ -168,14 +168,14 @@ async fn finalizers(context: &Context, gathered: &Gathered, ours: Value) -> Resu
     }
 }
 
+fn child(gathered: &mut Gathered, kind: Kind) -> Option<&mut Child> {
+    let mut all = gathered.snapshot.children.iter_mut();
+    all.find(|child| child.kind == kind)
+}
+
 async fn apply(context: &Context, gathered: &mut Gathered, kind: Kind) -> Result<(), Stopped> {
     let api = Family::of(kind).api(&context.client, &context.settings.namespace);
-    let Some(child) = gathered
-        .snapshot
-        .children
-        .iter_mut()
-        .find(|child| child.kind == kind)
-    else {
+    let Some(child) = child(gathered, kind) else {
         return Ok(());
     };
     let applied = api
@@ -194,12 +194,7 @@ async fn delete_child(
     kind: Kind,
 ) -> Result<(), Stopped> {
     let api = Family::of(kind).api(&context.client, &context.settings.namespace);
-    let Some(child) = gathered
-        .snapshot
-        .children
-        .iter_mut()
-        .find(|child| child.kind == kind)
-    else {
+    let Some(child) = child(gathered, kind) else {
         return Ok(());
     };
     let this_one = DeleteParams::background().preconditions(Preconditions {

@@ -15,24 +15,14 @@ mod stub;
 mod tools;
 
 use std::process::ExitCode;
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
-use anyhow::Result;
-use libtest_mimic::{Arguments, Failed, Trial};
-use tsunaro_integration::say;
+use tsunaro_integration::run_sharing;
 
 use crate::site::Site;
 
-/// The lab of all tests, or why it did not start.
-type Shared = Arc<OnceLock<Result<Site, String>>>;
-
-/// A test's name, a sentence, and its body.
-type Named = (&'static str, fn(&Site) -> Result<()>);
+type Named = tsunaro_integration::Named<Site>;
 
 fn main() -> ExitCode {
-    let args = Arguments::from_args();
-    let shared = Shared::default();
     let all = [
         tools::TESTS,
         glibc::TESTS,
@@ -41,31 +31,5 @@ fn main() -> ExitCode {
         resolved::TESTS,
         magicdns::TESTS,
     ];
-    let trials = all
-        .concat()
-        .into_iter()
-        .map(|(name, body)| {
-            let shared = shared.clone();
-            Trial::test(name, move || run(name, body, &shared))
-        })
-        .collect();
-    let conclusion = libtest_mimic::run(&args, trials);
-    // The lab ends before the process does, which would leave it to the next run.
-    drop(shared);
-    conclusion.exit_code()
-}
-
-fn run(name: &str, body: fn(&Site) -> Result<()>, shared: &Shared) -> Result<(), Failed> {
-    let site = shared
-        .get_or_init(|| Site::start().map_err(|error| format!("{error:#}")))
-        .as_ref()
-        .map_err(|text| format!("the lab did not start: {text}"))?;
-    let started = Instant::now();
-    let result = body(site);
-    say(&format!(
-        "test: {name}: {:.2} s",
-        started.elapsed().as_secs_f64()
-    ));
-    // With the whole chain of causes.
-    result.map_err(|error| format!("{error:?}").into())
+    run_sharing("the lab", Site::start, all.concat())
 }
