@@ -15,6 +15,7 @@ use tsunaro_model::report::{Phase, StatusReport, UpstreamStatus};
 use tsunaro_model::tailnet::AuthKey;
 use tsunaro_model::zone::HostsState;
 
+use self::log::short;
 use crate::cli::RunArgs;
 use crate::event::{Event, KernelQuestion};
 use crate::files::{FileSeen, Paths, Which};
@@ -199,7 +200,7 @@ impl MainLoop {
         }
         tracing::info!(
             generation = self.world.config_state.generation,
-            hash = %log::short(&self.world.config_state.hash),
+            hash = %short(&self.world.config_state.hash),
             "Config reloaded"
         );
         let paths = settings::paths(&self.args.files, &self.world.config);
@@ -268,7 +269,7 @@ impl MainLoop {
                 dynamic_names = built.census.dynamic_names,
                 overrides = built.census.overrides,
                 skipped = built.hosts.skipped,
-                hosts_hash = %log::short(&built.hosts.hash),
+                hosts_hash = %short(&built.hosts.hash),
                 "Zone loaded"
             );
             self.outputs.dns.serve(Arc::clone(&built.snapshot));
