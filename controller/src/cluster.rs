@@ -5,7 +5,7 @@ mod agents;
 mod apply;
 mod conflicts;
 mod events;
-mod failure;
+pub(crate) mod failure;
 mod gather;
 mod hub;
 mod kinds;

@@ -12,7 +12,7 @@ mod endpoint;
 mod error;
 mod expiry;
 mod id;
-mod redact;
+pub(crate) mod redact;
 mod refusal;
 mod retry;
 mod secret;

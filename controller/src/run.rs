@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::cluster::failure::chain;
 use crate::cluster::{
     Agents, Context, Hub, Settings, Stores, Trigger, on_error, pass, tailnet_rounds,
 };
@@ -27,6 +28,8 @@ use crate::tasks::Tasks;
 
 /// Requests for passes that may wait.
 const QUEUE: usize = 1024;
+/// How long the first lists may take before a line says that they are waited for.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 /// Passes at once.
 const CONCURRENCY: u16 = 8;
 
@@ -39,6 +42,7 @@ pub async fn run(settings: Settings, listen: std::net::SocketAddr) -> Result<()>
     let mut interrupt = signal(SignalKind::interrupt())?;
     let client = kube::Client::try_default()
         .await
+        .map_err(|error| anyhow::anyhow!(chain(&error)))
         .context("no way to the API server: run in a Pod, or set KUBECONFIG")?;
     let listener = TcpListener::bind(listen)
         .await
@@ -86,7 +90,16 @@ async fn passes(
     queue: tokio::sync::mpsc::Receiver<ObjectRef<TailnetGateway>>,
     ready: Arc<AtomicBool>,
 ) -> Result<()> {
-    context.stores.filled().await?;
+    {
+        let mut filled = std::pin::pin!(context.stores.filled());
+        tokio::select! {
+            done = &mut filled => done?,
+            () = tokio::time::sleep(PATIENCE) => {
+                tracing::warn!("The API server has not told everything yet; nothing is done before it has");
+                filled.await?;
+            }
+        }
+    }
     ready.store(true, Ordering::Release);
     tracing::info!("Everything is known");
     let store = context.stores.gateways.clone();

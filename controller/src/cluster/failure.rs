@@ -1,6 +1,7 @@
 //! Errors of the API server and of Headscale, in words for conditions and logs.
 
 use crate::headscale;
+use crate::headscale::redact::clean;
 use crate::reconcile::{Failure, FailureOf};
 
 /// Why a pass ended early.
@@ -48,9 +49,13 @@ fn is_away(error: &headscale::Error) -> bool {
     error.is_transient() || matches!(error, headscale::Error::Unauthorized { .. })
 }
 
-/// An error of the API server as a person would say it.
+/// An error of the API server as a person would say it: one line, of bounded length, without keys.
 pub(crate) fn words(error: &kube::Error) -> String {
-    match error {
+    let text = match error {
+        kube::Error::Api(status) if status.code == 401 => format!(
+            "{}; the token of the ServiceAccount, or the user of KUBECONFIG, is not accepted",
+            status.message
+        ),
         kube::Error::Api(status) if status.code == 403 => format!(
             "not allowed: {}; apply the RBAC of deploy/controller",
             status.message
@@ -60,11 +65,12 @@ pub(crate) fn words(error: &kube::Error) -> String {
         }
         kube::Error::Api(status) => status.message.clone(),
         other => chain(other),
-    }
+    };
+    clean(&text, "")
 }
 
 /// An error with its causes, without those that only repeat it.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -75,4 +81,20 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn the_servers_words_are_one_line_of_bounded_length_without_keys() {
+        let message = format!("no\nWARN forged hskey-api-abc-def {}", "x".repeat(50_000));
+        let status = Status::failure(&message, "InternalError").with_code(500);
+        let said = words(&kube::Error::Api(Box::new(status)));
+        assert!(!said.contains('\n') && !said.contains("abc"), "{said}");
+        assert!(said.chars().count() <= 600, "{}", said.len());
+    }
 }

@@ -81,7 +81,7 @@ fn sentence(error: &watcher::Error) -> String {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => words(error),
-        watcher::Error::WatchError(status) => status.message.clone(),
+        watcher::Error::WatchError(status) => words(&kube::Error::Api(status.clone())),
         watcher::Error::NoResourceVersion => error.to_string(),
     }
 }

@@ -97,7 +97,9 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         for entry in std::fs::read_dir(path).with_context(cannot_list)? {
             let file = entry.with_context(cannot_list)?.path();
             let ending = file.extension().and_then(|ending| ending.to_str());
-            if ending.is_some_and(|ending| ENDINGS.contains(&ending)) && !file.is_dir() {
+            // Nobody means a pipe by naming its directory; a link that leads nowhere is told by reading.
+            let is_other = std::fs::metadata(&file).is_ok_and(|meta| !meta.is_file());
+            if ending.is_some_and(|ending| ENDINGS.contains(&ending)) && !is_other {
                 found.push(file);
             }
         }

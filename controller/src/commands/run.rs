@@ -20,8 +20,11 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode> {
     let (writer, _guard) = tracing_appender::non_blocking::NonBlockingBuilder::default()
         .lossy(true)
         .finish(std::io::stderr());
+    // kube's own lines hold what the API server answered, Secrets too; each failure is told by us.
     let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new("info,kube=warn,hyper=warn,tower=warn"));
+        .unwrap_or_else(|_| EnvFilter::new("info,hyper=warn,tower=warn"))
+        .add_directive("kube=off".parse()?)
+        .add_directive("kube_client=off".parse()?);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(writer)

@@ -1,4 +1,4 @@
-//! Keeps keys out of what the server's words end up in: errors, logs, conditions.
+//! Keeps keys out of what a server's words end up in: errors, logs, conditions.
 
 /// Longest text of the server that we repeat, in characters.
 pub(super) const MAX_CHARS: usize = 512;
@@ -10,7 +10,7 @@ const SECRET_PREFIXES: [&str; 4] = ["hskey-", "tskey-", "privkey:", "nlpriv:"];
 
 /// The text without this secret, without anything that looks like a key, without control
 /// characters, shortened.
-pub(super) fn clean(text: &str, secret: &str) -> String {
+pub(crate) fn clean(text: &str, secret: &str) -> String {
     let mut clean = text.to_owned();
     if !secret.is_empty() {
         clean = clean.replace(secret, REDACTED);
