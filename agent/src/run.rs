@@ -240,7 +240,11 @@ impl MainLoop {
         let error_before = before.and_then(|built| built.hosts.error.as_ref());
         match (&built.hosts.error, error_before) {
             (Some(error), before) if Some(error) != before => {
-                tracing::error!("{error}; the last good names stay in force");
+                if built.snapshot.hosts() == HostsState::Unread {
+                    tracing::error!("{error}; until then only static names are served");
+                } else {
+                    tracing::error!("{error}; the last good names stay in force");
+                }
                 self.outputs.dns.count_reload_failure();
             }
             (None, Some(_)) => tracing::info!("The hosts file is good again"),

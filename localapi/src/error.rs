@@ -42,7 +42,7 @@ pub enum Error {
     #[error(
         "tailscaled at {} forbids {request} ({message}): run as root, or let tailscaled's \
          OperatorUser name our user: `\"OperatorUser\": \"nobody\"` in its config file, or `tailscale \
-         set --operator=nobody`, for uid 65534",
+         set --operator=nobody`, where nobody stands for the agent's user (uid 65534 in a Pod)",
         .socket.display()
     )]
     Forbidden {

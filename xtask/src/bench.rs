@@ -14,7 +14,7 @@ pub(crate) enum Bench {
     /// The agent's DNS beside CoreDNS, NSD, Knot, unbound, dnsmasq and a bare UDP echo. Needs two
     /// cores to itself, and the servers' Debian packages, which it installs as root.
     Dns {
-        /// About two minutes: fewer and shorter rounds, no million names.
+        /// About four minutes: fewer and shorter rounds, no million names.
         #[arg(long)]
         quick: bool,
         /// Also write the numbers to this file.
