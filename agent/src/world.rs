@@ -105,6 +105,8 @@ impl World {
         self.wanted = config.routes.as_ref().map(routes::wanted);
         self.config = Arc::new(config);
         self.kernel_report = None;
+        // What it holds back speaks of what was wanted before.
+        self.steady = Steady::default();
         self.find_loops();
     }
 
