@@ -387,23 +387,27 @@ impl<W> Express<W> {
             due: _,
             ignored: _,
         } = *ours;
-        let time = now();
-        let rtt = time.saturating_duration_since(sent);
-        let class = Outcome::Answer(Arc::clone(&reply)).class(Some(rtt));
-        let steps = race.on_result(0, class, time);
-        for step in steps {
-            // A definite answer to the only attempt ends the race.
-            if let Step::Judge { upstream, verdict } = step
-                && let Some(upstream) = upstreams.get(upstream)
-            {
-                upstream.judge(verdict, time);
+        let landing = AssertUnwindSafe(|| {
+            let time = now();
+            let rtt = time.saturating_duration_since(sent);
+            let class = Outcome::Answer(Arc::clone(&reply)).class(Some(rtt));
+            for step in race.on_result(0, class, time) {
+                // A definite answer to the only attempt ends the race.
+                if let Step::Judge { upstream, verdict } = step
+                    && let Some(upstream) = upstreams.get(upstream)
+                {
+                    upstream.judge(verdict, time);
+                }
             }
-        }
-        keep(&generation, landing.key(), Ok(&reply));
-        self.core.metrics.questions.add();
-        landing.land(Settled::Answer(Arc::clone(&reply)));
+            keep(&generation, landing.key(), Ok(&reply));
+            self.core.metrics.questions.add();
+            landing.land(Settled::Answer(Arc::clone(&reply)));
+        });
+        landed.push(match catch_unwind(landing) {
+            Ok(()) => Landed::Answer(waiter, Arrived(reply)),
+            Err(_panic) => Landed::Broken(waiter),
+        });
         drop(permit);
-        landed.push(Landed::Answer(waiter, Arrived(reply)));
     }
 
     fn take(&mut self, index: usize) -> Option<Box<Ours<W>>> {

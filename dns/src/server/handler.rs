@@ -170,10 +170,11 @@ impl<R: Resolve> Handler<R> {
         }
     }
 
-    /// Answers a datagram whose upstreams' answer caused a panic.
+    /// Answers a datagram that caused a panic on its way to upstreams or back.
     pub(super) fn broken_udp(&self, message: &[u8], shard: &Shard, out: &mut [u8]) -> UdpOutcome {
         in_buffer(self.broken(message, shard), out)
     }
+
     /// Turns a panic into SERVFAIL (rule 78).
     fn contain(&self, message: &[u8], shard: &Shard, decide: impl FnOnce() -> Outcome) -> Outcome {
         match catch_unwind(AssertUnwindSafe(decide)) {

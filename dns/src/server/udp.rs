@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, UdpSocket};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -145,6 +146,10 @@ impl<R: Resolve> Udp<R> {
                     errors = 0;
                     self.answer(&queries, &mut desk);
                 }
+                // A datagram that made the socket readable may be one that the kernel then drops.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.flush(&mut desk.replies);
+                }
                 Err(error) if is_fatal(&error) || errors >= ERRORS => return Err(error),
                 Err(error) => {
                     errors += 1;
@@ -217,8 +222,12 @@ impl<R: Resolve> Udp<R> {
             UdpOutcome::Silence => {}
             UdpOutcome::Reply(length) => desk.replies.push(length, origin),
             UdpOutcome::Ask(extra) => {
-                if let Some(waiting) = self.waiting(zone, message, origin, rotation) {
-                    self.ask(extra, waiting, desk);
+                let Some(waiting) = self.waiting(zone, message, origin, rotation) else {
+                    return;
+                };
+                let ask = AssertUnwindSafe(|| self.ask(extra, waiting, desk));
+                if catch_unwind(ask).is_err() {
+                    self.broken(message, origin, desk);
                 }
             }
             UdpOutcome::Wait(job) => match Arc::clone(&self.permits).try_acquire_owned() {
@@ -277,16 +286,18 @@ impl<R: Resolve> Udp<R> {
                     self.go_on(waiting, Some(&arrived), None, desk);
                 }
                 Landed::Elsewhere(waiting, seated) => self.elsewhere(waiting, Some(seated), desk),
-                Landed::Broken(waiting) => {
-                    if let Some(buffer) = self.room(&mut desk.replies)
-                        && let UdpOutcome::Reply(length) =
-                            self.handler
-                                .broken_udp(&waiting.message, &self.shard, buffer)
-                    {
-                        desk.replies.push(length, waiting.origin);
-                    }
-                }
+                Landed::Broken(waiting) => self.broken(&waiting.message, waiting.origin, desk),
             }
+        }
+    }
+
+    /// Answers a query that caused a panic (rule 78).
+    fn broken<P: Peer>(&self, message: &[u8], origin: Origin<P>, desk: &mut Desk<'_, P>) {
+        let Some(buffer) = self.room(&mut desk.replies) else {
+            return;
+        };
+        if let UdpOutcome::Reply(length) = self.handler.broken_udp(message, &self.shard, buffer) {
+            desk.replies.push(length, origin);
         }
     }
 
