@@ -77,6 +77,9 @@ pub(crate) struct Options {
     /// Also write the numbers to this file.
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
+    /// Also write the tables into this Markdown file, in place of those that are there.
+    #[arg(long)]
+    pub(crate) docs: Option<PathBuf>,
     /// Only these sections.
     #[arg(long, value_enum)]
     pub(crate) section: Vec<Section>,
@@ -158,7 +161,10 @@ fn measure(options: &Options) -> Result<()> {
     if options.has(Section::Start) {
         start::run(options, &mut results)?;
     }
-    println!("{}", results.machine()?);
+    println!("\n{}", results.machine()?);
+    if let Some(path) = &options.docs {
+        results.write_into(path)?;
+    }
     if let Some(path) = &options.json {
         std::fs::write(path, results.json()?)?;
     }
