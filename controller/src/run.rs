@@ -17,7 +17,8 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::cluster::failure::chain;
+use crate::cluster::bounded;
+use crate::cluster::failure::{self, chain};
 use crate::cluster::{
     Agents, Context, Hub, Settings, Stores, Trigger, on_error, pass, tailnet_rounds,
 };
@@ -40,7 +41,7 @@ const CONCURRENCY: u16 = 8;
 pub async fn run(settings: Settings, listen: std::net::SocketAddr) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let client = kube::Client::try_default()
+    let client = connect()
         .await
         .map_err(|error| anyhow::anyhow!(chain(&error)))
         .context("no way to the API server: run in a Pod, or set KUBECONFIG")?;
@@ -83,6 +84,14 @@ pub async fn run(settings: Settings, listen: std::net::SocketAddr) -> Result<()>
     tasks.stop().await;
     tracing::info!("Stopped");
     ended
+}
+
+async fn connect() -> kube::Result<kube::Client> {
+    let config = kube::Config::infer()
+        .await
+        .map_err(kube::Error::InferConfig)?;
+    failure::keep_secret(&config);
+    bounded::client(config)
 }
 
 async fn passes(

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::kinds::Family;
 use super::{Hub, Trigger, watch};
-use crate::crd::{Tailnet, TailnetEgress, TailnetGateway, TailnetIngress};
+use crate::crd::{Tailnet, TailnetEgress, TailnetGateway, TailnetIngress, TailnetSite};
 use crate::reconcile::marks::{MANAGED_BY, MANAGER};
 use crate::tasks::Tasks;
 
@@ -32,6 +32,8 @@ pub struct Stores {
     pub egresses: Store<TailnetEgress>,
     /// Ingresses of all namespaces.
     pub ingresses: Store<TailnetIngress>,
+    /// Sites.
+    pub sites: Store<TailnetSite>,
     /// Pods of gateways.
     pub pods: Store<Pod>,
     objects: BTreeMap<Family, Store<DynamicObject>>,
@@ -43,6 +45,7 @@ pub struct Watches {
     tailnets: Writer<Tailnet>,
     egresses: Writer<TailnetEgress>,
     ingresses: Writer<TailnetIngress>,
+    sites: Writer<TailnetSite>,
     pods: Writer<Pod>,
     objects: Vec<(Family, Writer<DynamicObject>)>,
 }
@@ -55,6 +58,7 @@ impl Stores {
             tailnets: Writer::default(),
             egresses: Writer::default(),
             ingresses: Writer::default(),
+            sites: Writer::default(),
             pods: Writer::default(),
             objects: Family::ALL
                 .into_iter()
@@ -66,6 +70,7 @@ impl Stores {
             tailnets: watches.tailnets.as_reader(),
             egresses: watches.egresses.as_reader(),
             ingresses: watches.ingresses.as_reader(),
+            sites: watches.sites.as_reader(),
             pods: watches.pods.as_reader(),
             objects: watches
                 .objects
@@ -82,6 +87,7 @@ impl Stores {
         self.tailnets.wait_until_ready().await?;
         self.egresses.wait_until_ready().await?;
         self.ingresses.wait_until_ready().await?;
+        self.sites.wait_until_ready().await?;
         self.pods.wait_until_ready().await?;
         for store in self.objects.values() {
             store.wait_until_ready().await?;
@@ -119,6 +125,7 @@ impl Watches {
             tailnets,
             egresses,
             ingresses,
+            sites,
             pods,
             objects,
         } = self;
@@ -168,6 +175,15 @@ impl Watches {
         let api = Api::all(client.clone());
         let follow = watch::follow("TailnetIngress", api, all.clone(), ingresses, changed);
         tasks.start("watch of ingresses", follow);
+
+        let told = notes.clone();
+        let changed = move |site: TailnetSite| {
+            told.hub.hurry(&site.spec.tailnet_ref.name);
+            std::future::ready(())
+        };
+        let api = Api::all(client.clone());
+        let follow = watch::follow("TailnetSite", api, all.clone(), sites, changed);
+        tasks.start("watch of sites", follow);
 
         let told = notes.clone();
         let changed = move |pod: Pod| {

@@ -143,7 +143,7 @@ impl Snapshot {
     }
 
     /// The gateway's node: the one that logged in with a key of ours. Should that key be gone from
-    /// Headscale, the one that was known before.
+    /// Headscale, or all that tells which keys are ours from here, the one that was known before.
     pub fn node(&self) -> Option<&Node> {
         let nodes = self.nodes()?;
         let keys = self.keys();
@@ -156,7 +156,8 @@ impl Snapshot {
             let hostname = &self.spec.gateway()?.hostname;
             nodes
                 .get(known)
-                .filter(|node| node.hostname.eq_ignore_ascii_case(hostname) && node.key.is_none())
+                .filter(|node| node.hostname.eq_ignore_ascii_case(hostname))
+                .filter(|node| node.key.is_none() || keys.is_empty())
         })
     }
 
