@@ -164,7 +164,8 @@ async fn say(
     if news {
         write(context, &snapshot.subject.name, &verdict.status).await?;
         context.metrics.status_writes.inc();
-        events::tell(context, object, &verdict.transitions).await;
+        let before = &snapshot.subject.before.conditions;
+        events::tell(context, object, before, &verdict.transitions).await;
     }
     context.metrics.say(
         &snapshot.subject.name,
