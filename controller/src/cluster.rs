@@ -15,7 +15,7 @@ mod stores;
 mod tailnets;
 mod watch;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -67,6 +67,8 @@ pub(crate) struct Known {
     pub(crate) written: Option<(Option<String>, GatewayStatus)>,
     /// Passes that failed one after the other.
     pub(crate) failures: usize,
+    /// When keys were minted in the last hour, whatever became of the Secret that says so.
+    pub(crate) minted: BTreeSet<jiff::Timestamp>,
 }
 
 /// Asks for a pass over a gateway.

@@ -28,6 +28,7 @@ pub struct Metrics {
     pub(crate) steps: Family<StepLabel, Counter>,
     pub(crate) status_writes: Counter,
     pub(crate) node_lists: Counter,
+    pub(crate) keys_minted: Counter,
     pub(crate) gateways: Gauge,
 }
 
@@ -39,6 +40,7 @@ impl Metrics {
         let steps = Family::default();
         let status_writes = Counter::default();
         let node_lists = Counter::default();
+        let keys_minted = Counter::default();
         let gateways = Gauge::default();
         let mut registry = Registry::with_prefix("tsunaro_controller");
         registry.register(
@@ -58,6 +60,11 @@ impl Metrics {
             "Lists of nodes asked of Headscale",
             node_lists.clone(),
         );
+        registry.register(
+            "keys_minted",
+            "Pre-auth keys minted, for first and for lost logins",
+            keys_minted.clone(),
+        );
         registry.register("gateways", "Gateways that exist", gateways.clone());
         Self {
             registry: Arc::new(registry),
@@ -66,6 +73,7 @@ impl Metrics {
             steps,
             status_writes,
             node_lists,
+            keys_minted,
             gateways,
         }
     }

@@ -95,6 +95,10 @@ async fn one(object: &TailnetGateway, context: &Context) -> Result<Action, Stopp
             Plan::Rest(rest) => break Outcome::Rest(rest),
             Plan::Do(step) => step,
         };
+        if step.needs_fresh_list() && !gathered.fresh {
+            gather::refresh(&mut gathered).await;
+            continue;
+        }
         steps += 1;
         if steps > MAX_STEPS {
             return Err(Stopped::Changed(format!("what {} needs", step.name())));

@@ -66,6 +66,10 @@ pub mod reason {
     pub const NODE_EXPIRED: &str = "NodeExpired";
     /// The node is no longer at Headscale.
     pub const NODE_DELETED: &str = "NodeDeleted";
+    /// tailscaled has lost its login.
+    pub const LOGIN_LOST: &str = "LoginLost";
+    /// Another node is logged in with a key of the gateway.
+    pub const KEY_USED_ELSEWHERE: &str = "KeyUsedElsewhere";
     /// A wanted prefix is not advertised.
     pub const NOT_ADVERTISED: &str = "NotAdvertised";
     /// A prefix is advertised that nobody wants.

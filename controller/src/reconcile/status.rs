@@ -14,6 +14,7 @@ pub use calm::Memory;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use super::login;
 use super::names::{condition, reason};
 use super::plan::Rest;
 use super::snapshot::{Snapshot, Spec};
@@ -144,12 +145,7 @@ pub fn judge(judgement: &Judgement<'_>, memory: &mut Memory) -> Verdict {
             reason::EXTERNALLY_MANAGED,
             rest::forward_message(snapshot),
         ),
-        Said::new(
-            condition::STALE_NODES,
-            Truth::Unknown,
-            reason::EXTERNALLY_MANAGED,
-            "nodes of earlier routers are their administrator's to delete (headscale nodes list)",
-        ),
+        stale_nodes(snapshot),
     ];
     let mut transitions = Vec::new();
     let mut conditions = Vec::with_capacity(said.len());
@@ -209,6 +205,23 @@ pub fn judge(judgement: &Judgement<'_>, memory: &mut Memory) -> Verdict {
         transitions,
         again,
         unsettled: resting && !(ready && in_sync),
+    }
+}
+
+fn stale_nodes(snapshot: &Snapshot) -> Said {
+    match login::strangers(snapshot) {
+        Some(message) => Said::new(
+            condition::STALE_NODES,
+            Truth::True,
+            reason::KEY_USED_ELSEWHERE,
+            message,
+        ),
+        None => Said::new(
+            condition::STALE_NODES,
+            Truth::Unknown,
+            reason::EXTERNALLY_MANAGED,
+            "nodes of earlier routers are their administrator's to delete (headscale nodes list)",
+        ),
     }
 }
 

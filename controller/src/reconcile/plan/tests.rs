@@ -233,6 +233,7 @@ fn a_key_that_expired_unused_is_replaced_and_at_most_three_are_minted_in_an_hour
             minted,
         };
         world.keys.iter_mut().for_each(|key| key.expired = true);
+        world.now += SignedDuration::from_secs(1);
         assert_eq!(world.run().0, [Step::MintKey]);
     }
     let minted = world.snapshot.key.minted_lately(world.now);
