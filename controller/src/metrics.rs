@@ -29,7 +29,10 @@ pub struct Metrics {
     pub(crate) status_writes: Counter,
     pub(crate) node_lists: Counter,
     pub(crate) keys_minted: Counter,
+    pub(crate) handovers: Family<Outcome, Counter>,
+    pub(crate) handover_duration: Histogram,
     pub(crate) gateways: Gauge,
+    pub(crate) leading: Gauge,
 }
 
 impl Metrics {
@@ -41,7 +44,10 @@ impl Metrics {
         let status_writes = Counter::default();
         let node_lists = Counter::default();
         let keys_minted = Counter::default();
+        let handovers = Family::default();
+        let handover_duration = Histogram::new(exponential_buckets(0.1, 2.0, 10));
         let gateways = Gauge::default();
+        let leading = Gauge::default();
         let mut registry = Registry::with_prefix("tsunaro_controller");
         registry.register(
             "passes",
@@ -65,6 +71,21 @@ impl Metrics {
             "Pre-auth keys minted, for first and for lost logins",
             keys_minted.clone(),
         );
+        registry.register(
+            "handovers",
+            "Handovers of routers that leave, by what moved",
+            handovers.clone(),
+        );
+        registry.register(
+            "handover_duration_seconds",
+            "From the order to the approvals as they were",
+            handover_duration.clone(),
+        );
+        registry.register(
+            "leading",
+            "1 while this process holds the lease and works",
+            leading.clone(),
+        );
         registry.register("gateways", "Gateways that exist", gateways.clone());
         Self {
             registry: Arc::new(registry),
@@ -74,7 +95,10 @@ impl Metrics {
             status_writes,
             node_lists,
             keys_minted,
+            handovers,
+            handover_duration,
             gateways,
+            leading,
         }
     }
 

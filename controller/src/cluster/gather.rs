@@ -1,5 +1,6 @@
 //! Reads everything about one gateway.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -17,6 +18,7 @@ use super::failure::Stopped;
 use super::kinds::Family;
 use super::{Context, conflicts};
 use crate::crd::{self, TailnetGateway};
+use crate::handover;
 use crate::headscale::NodeCache;
 use crate::reconcile::marks::{FINALIZER, FORGET_NODE, RENEW_LOGIN};
 use crate::reconcile::{
@@ -110,6 +112,7 @@ pub(super) async fn gather(
             pod,
             mounts,
             agent,
+            busy: handover::busy(context, &object.spec.tailnet_ref.name),
         },
     }))
 }
@@ -211,6 +214,7 @@ fn without_spec(subject: Subject, spec: Spec, tailnet: Option<Tailnet>) -> Gathe
             pod: None,
             mounts: String::new(),
             agent: Agent::Absent,
+            busy: BTreeSet::new(),
         },
     }
 }

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::failure::Stopped;
 use super::{Context, apply, events, gather};
 use crate::crd::{GatewayStatus, TailnetGateway};
+use crate::handover;
 use crate::metrics;
 use crate::reconcile::{Judgement, Outcome, Plan, Rest, judge, plan};
 
@@ -85,6 +86,8 @@ pub fn on_error(object: Arc<TailnetGateway>, error: &Stopped, context: Arc<Conte
 }
 
 async fn one(object: &TailnetGateway, context: &Context) -> Result<Action, Stopped> {
+    // First: a Pod that is ending leaves a few seconds.
+    handover::notice(context, object);
     let Some(mut gathered) = gather::gather(context, object).await? else {
         return Ok(Action::requeue(SOON));
     };
@@ -98,6 +101,9 @@ async fn one(object: &TailnetGateway, context: &Context) -> Result<Action, Stopp
         if step.needs_fresh_list() && !gathered.fresh {
             gather::refresh(&mut gathered).await;
             continue;
+        }
+        if !context.may_work() {
+            return Err(Stopped::Changed("the holder of the lease".to_owned()));
         }
         steps += 1;
         if steps > MAX_STEPS {
@@ -126,6 +132,9 @@ async fn one(object: &TailnetGateway, context: &Context) -> Result<Action, Stopp
         context.agents.forget(&gathered.snapshot.subject.name);
         context.known().remove(&gathered.snapshot.subject.uid);
         return Ok(Action::await_change());
+    }
+    if !context.may_work() {
+        return Err(Stopped::Changed("the holder of the lease".to_owned()));
     }
     let again = say(object, context, &gathered, &outcome).await?;
     stopped.map_or(Ok(Action::requeue(again)), Err)

@@ -52,7 +52,9 @@ async fn one(context: Arc<Context>, name: String) -> String {
         if slow {
             slow_at = began + SLOWLY;
         }
-        tailnet.round(&context, &object, slow).await;
+        if context.may_work() {
+            tailnet.round(&context, &object, slow).await;
+        }
         tokio::select! {
             () = tokio::time::sleep_until(began + context.settings.headscale_interval) => {}
             () = wake.notified() => tokio::time::sleep_until(began + HURRY).await,

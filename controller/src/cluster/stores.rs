@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::kinds::Family;
 use super::{Hub, Trigger, watch};
 use crate::crd::{Tailnet, TailnetEgress, TailnetGateway, TailnetIngress};
+use crate::handover;
 use crate::reconcile::marks::{MANAGED_BY, MANAGER};
 use crate::tasks::Tasks;
 
@@ -94,6 +95,16 @@ impl Stores {
         let reference = ObjectRef::new_with(name, family.resource()).within(namespace);
         let object = self.objects.get(&family)?.get(&reference)?;
         serde_json::to_value(object.as_ref()).ok()
+    }
+
+    /// The ConfigMaps with this label, as JSON.
+    pub(crate) fn config_maps(&self, label: &str, value: &str) -> Vec<Value> {
+        let maps = self.objects.get(&Family::ConfigMap).map(Store::state);
+        maps.into_iter()
+            .flatten()
+            .filter(|map| map.labels().get(label).is_some_and(|has| has == value))
+            .filter_map(|map| serde_json::to_value(map.as_ref()).ok())
+            .collect()
     }
 
     /// The gateways of a tailnet.
@@ -185,6 +196,9 @@ impl Watches {
                 async move {
                     told.instance(&object).await;
                     if family == Family::ConfigMap {
+                        if object.labels().contains_key(handover::LABEL) {
+                            told.hub.notice_handover();
+                        }
                         told.hosts(&object.name_any()).await;
                     }
                 }

@@ -271,7 +271,9 @@ fn approval(snapshot: &Snapshot) -> Option<Step> {
     if !matches!(tailnet.policy, gateway::Policy::Apply { .. }) {
         return None;
     }
-    let node = snapshot.node()?;
+    let node = snapshot
+        .node()
+        .filter(|node| !snapshot.busy.contains(&node.id))?;
     let missing: Vec<IpNet> = snapshot
         .spec
         .wanted()

@@ -54,6 +54,8 @@ pub struct Snapshot {
     pub mounts: String,
     /// What the agent in the Pod says.
     pub agent: Agent,
+    /// Nodes of the tailnet whose approvals are being moved: nobody else changes them meanwhile.
+    pub busy: BTreeSet<NodeId>,
 }
 
 /// The gateway's object, apart from what it asks for.

@@ -114,6 +114,7 @@ pub(super) fn world() -> World {
             pod: None,
             mounts: "mounts".to_owned(),
             agent: Agent::Absent,
+            busy: BTreeSet::new(),
         },
         keys: Vec::new(),
         now: NOW,

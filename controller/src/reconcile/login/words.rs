@@ -117,7 +117,7 @@ pub(in super::super) fn remarks(snapshot: &Snapshot) -> String {
     }
     match snapshot.state {
         StateSecret::Missing => {
-            all += "; its state Secret is gone, and the next restart of its Pod loses the login"
+            all += "; its state Secret is gone, and the next restart of its Pod loses the login";
         }
         StateSecret::Ours { login: false } => {
             all += "; its state Secret holds no login, and the next restart of its Pod needs a new one";
