@@ -3,6 +3,8 @@
 
 mod agents;
 mod apply;
+pub(crate) mod bounded;
+mod conditions;
 mod conflicts;
 mod events;
 pub(crate) mod failure;
@@ -11,6 +13,7 @@ mod hub;
 mod kinds;
 mod pass;
 mod rounds;
+mod sites;
 mod stores;
 mod tailnets;
 mod watch;
@@ -18,7 +21,7 @@ mod watch;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use agents::Agents;
 pub use hub::Hub;
@@ -70,6 +73,8 @@ pub(crate) struct Known {
     /// The status that was written, and the version of the object that it was written upon: what the
     /// cache shows is older as long as it shows that version.
     pub(crate) written: Option<(Option<String>, GatewayStatus)>,
+    /// When something was last done for it or said about it that was new.
+    pub(crate) changed: Option<Instant>,
     /// Passes that failed one after the other.
     pub(crate) failures: usize,
     /// When keys were minted in the last hour, whatever became of the Secret that says so.

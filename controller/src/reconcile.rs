@@ -8,6 +8,7 @@ pub mod marks;
 pub mod names;
 mod plan;
 pub mod policy;
+mod site;
 mod snapshot;
 mod status;
 
@@ -16,6 +17,7 @@ mod testing;
 
 pub use login::Loss;
 pub use plan::{Block, Kind, Plan, Rest, Step, Unresolved, plan};
+pub use site::{SiteSaid, judge_site};
 pub use snapshot::{
     Agent, Child, Control, KeyFate, KeyNotes, KeySecret, Owner, Pod, Receipt, Snapshot, Spec,
     StateSecret, Subject, Workload, digest, drifted, key_notes, key_secret, ours, pod, receipt,

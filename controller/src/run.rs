@@ -13,7 +13,8 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, watch};
 
-use crate::cluster::failure::chain;
+use crate::cluster::bounded;
+use crate::cluster::failure::{self, chain};
 use crate::cluster::{Agents, Context, Hub, Settings, Stores, Trigger};
 use crate::handover::Handovers;
 use crate::lease::{Keeper, Limits, Term, give_back};
@@ -50,7 +51,7 @@ pub async fn run(
 ) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let client = kube::Client::try_default()
+    let client = connect()
         .await
         .map_err(|error| anyhow::anyhow!(chain(&error)))
         .context("no way to the API server: run in a Pod, or set KUBECONFIG")?;
@@ -138,6 +139,14 @@ fn identity() -> String {
         crate::reconcile::digest(&serde_json::json!([std::process::id(), now.to_string()]));
     let digest = digest.get(..8).unwrap_or_default();
     format!("{}_{digest}", host.trim())
+}
+
+async fn connect() -> kube::Result<kube::Client> {
+    let config = kube::Config::infer()
+        .await
+        .map_err(kube::Error::InferConfig)?;
+    failure::keep_secret(&config);
+    bounded::client(config)
 }
 
 async fn serve(listener: TcpListener, metrics: Metrics, ready: Arc<AtomicBool>) -> Result<()> {

@@ -165,6 +165,38 @@ async fn revive(gathered: &mut Gathered, id: NodeId) -> Result<(), Stopped> {
     }
 }
 
+/// What a step is about, for its line in the log.
+pub(super) fn object(gathered: &Gathered, step: &Step) -> String {
+    let names = names(gathered);
+    let child = |kind: &Kind| {
+        let mut all = gathered.snapshot.children.iter();
+        let name = all
+            .find(|child| child.kind == *kind)
+            .map(|child| &child.name);
+        let name = name.map(String::as_str).unwrap_or_default();
+        format!("{} {name}", kind.as_str())
+    };
+    match step {
+        Step::AddFinalizer | Step::Pin | Step::RemoveFinalizer => {
+            format!("TailnetGateway {}", gathered.snapshot.subject.name)
+        }
+        Step::CreateState | Step::DeleteState => format!("Secret {}", names.state_secret),
+        Step::DiscardLostKey(_)
+        | Step::MintKey
+        | Step::EmptyKey
+        | Step::BeginRenewal(_)
+        | Step::NoteStranger(_)
+        | Step::ExpireKey(_)
+        | Step::DeleteKey => format!("Secret {}", names.key_secret),
+        Step::Apply(kind) | Step::Delete(kind) => child(kind),
+        Step::WriteReceipt(_) | Step::DeleteReceipt => format!("ConfigMap {}", names.receipt),
+        Step::RefreshMounts => format!("Pod {}", names.pod),
+        Step::ApproveRoutes(id, _) | Step::DeleteNode(id) | Step::ReviveNode(id) => {
+            format!("node {id}")
+        }
+    }
+}
+
 /// The controller's own part of the list of finalizers; with the UID, so that nothing is created.
 async fn finalizers(context: &Context, gathered: &Gathered, ours: Value) -> Result<(), Stopped> {
     let subject = &gathered.snapshot.subject;

@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 use tsunaro_model::finding::{Finding, Position};
 use tsunaro_model::gateway::{
-    Egress, Gateway, Located, Object, Tailnet, check_together, wanted_routes,
+    Egress, Gateway, Located, Object, Tailnet, check_together, too_many_targets, wanted_routes,
 };
 
 use super::failure::Stopped;
@@ -152,6 +152,10 @@ fn spec(
     if object.metadata.deletion_timestamp.is_none() {
         if let Some(conflict) = conflicts::with_older(object, &context.stores.gateways.state()) {
             return Spec::Invalid(conflict);
+        }
+        let position = Position { line: 1, column: 1 };
+        if let Some(many) = too_many_targets(&gateway, egresses, position) {
+            return Spec::Invalid(sentence(&many));
         }
         if let Some(reserved) = tailnet.and_then(|tailnet| reserved(&gateway, tailnet)) {
             return Spec::Invalid(reserved);

@@ -11,6 +11,7 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::time::Instant;
 
 use super::{Context, tailnets};
+use crate::metrics::TailnetLabel;
 
 /// Between two lists while a gateway is not settled.
 const HURRY: Duration = Duration::from_secs(1);
@@ -60,5 +61,8 @@ async fn one(context: Arc<Context>, name: String) -> String {
             () = wake.notified() => tokio::time::sleep_until(began + HURRY).await,
         }
     }
+    context.metrics.reachable.remove(&TailnetLabel {
+        tailnet: name.clone(),
+    });
     name
 }

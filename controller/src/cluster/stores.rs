@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::kinds::Family;
 use super::{Hub, Trigger, watch};
-use crate::crd::{Tailnet, TailnetEgress, TailnetGateway, TailnetIngress};
+use crate::crd::{Tailnet, TailnetEgress, TailnetGateway, TailnetIngress, TailnetSite};
 use crate::handover;
 use crate::reconcile::marks::{MANAGED_BY, MANAGER};
 use crate::tasks::Tasks;
@@ -33,6 +33,8 @@ pub struct Stores {
     pub egresses: Store<TailnetEgress>,
     /// Ingresses of all namespaces.
     pub ingresses: Store<TailnetIngress>,
+    /// Sites.
+    pub sites: Store<TailnetSite>,
     /// Pods of gateways.
     pub pods: Store<Pod>,
     objects: BTreeMap<Family, Store<DynamicObject>>,
@@ -44,6 +46,7 @@ pub struct Watches {
     tailnets: Writer<Tailnet>,
     egresses: Writer<TailnetEgress>,
     ingresses: Writer<TailnetIngress>,
+    sites: Writer<TailnetSite>,
     pods: Writer<Pod>,
     objects: Vec<(Family, Writer<DynamicObject>)>,
 }
@@ -56,6 +59,7 @@ impl Stores {
             tailnets: Writer::default(),
             egresses: Writer::default(),
             ingresses: Writer::default(),
+            sites: Writer::default(),
             pods: Writer::default(),
             objects: Family::ALL
                 .into_iter()
@@ -67,6 +71,7 @@ impl Stores {
             tailnets: watches.tailnets.as_reader(),
             egresses: watches.egresses.as_reader(),
             ingresses: watches.ingresses.as_reader(),
+            sites: watches.sites.as_reader(),
             pods: watches.pods.as_reader(),
             objects: watches
                 .objects
@@ -83,6 +88,7 @@ impl Stores {
         self.tailnets.wait_until_ready().await?;
         self.egresses.wait_until_ready().await?;
         self.ingresses.wait_until_ready().await?;
+        self.sites.wait_until_ready().await?;
         self.pods.wait_until_ready().await?;
         for store in self.objects.values() {
             store.wait_until_ready().await?;
@@ -130,6 +136,7 @@ impl Watches {
             tailnets,
             egresses,
             ingresses,
+            sites,
             pods,
             objects,
         } = self;
@@ -179,6 +186,15 @@ impl Watches {
         let api = Api::all(client.clone());
         let follow = watch::follow("TailnetIngress", api, all.clone(), ingresses, changed);
         tasks.start("watch of ingresses", follow);
+
+        let told = notes.clone();
+        let changed = move |site: TailnetSite| {
+            told.hub.hurry(&site.spec.tailnet_ref.name);
+            std::future::ready(())
+        };
+        let api = Api::all(client.clone());
+        let follow = watch::follow("TailnetSite", api, all.clone(), sites, changed);
+        tasks.start("watch of sites", follow);
 
         let told = notes.clone();
         let changed = move |pod: Pod| {

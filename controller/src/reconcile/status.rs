@@ -125,8 +125,8 @@ pub fn judge(judgement: &Judgement<'_>, memory: &mut Memory) -> Verdict {
     let Judgement {
         snapshot,
         outcome,
+        namespace,
         now,
-        ..
     } = *judgement;
     let before = &snapshot.subject.before;
     let generation = snapshot.subject.generation;
@@ -136,8 +136,8 @@ pub fn judge(judgement: &Judgement<'_>, memory: &mut Memory) -> Verdict {
         accepted(snapshot),
         rest::resolved_refs(snapshot),
         routes::in_sync(snapshot, &routes),
-        rest::workload_current(snapshot, outcome),
-        rest::service_ready(snapshot),
+        rest::workload_current(judgement),
+        rest::service_ready(snapshot, namespace),
         rest::dns_ready(snapshot),
         Said::new(
             condition::CLUSTER_DNS_FORWARD,

@@ -353,6 +353,25 @@ fn delete_leaves_alone_what_is_not_this_gateways() {
 }
 
 #[test]
+fn the_node_goes_although_receipt_and_keys_are_gone_already() {
+    let mut world = World::settled();
+    let id = world.snapshot.node().unwrap().id;
+    world.snapshot.subject.before.node_id = Some(id.to_string());
+    world.snapshot.subject.deleting = true;
+    world.snapshot.subject.deletion_policy = DeletionPolicy::Delete;
+    world.snapshot.pod = None;
+    world.snapshot.state = StateSecret::Missing;
+    world.snapshot.key = KeySecret::Missing;
+    world.snapshot.receipt = Receipt::Missing;
+    for kind in Kind::ALL {
+        world.child(kind).live = None;
+    }
+    let (steps, rest) = world.run();
+    assert_eq!(steps, [Step::DeleteNode(id), Step::RemoveFinalizer]);
+    assert_eq!(rest, Rest::Gone);
+}
+
+#[test]
 fn a_suspended_gateway_is_not_torn_down_behind_its_back() {
     let mut world = World::settled();
     world.gateway().suspend = true;
