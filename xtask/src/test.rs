@@ -28,7 +28,8 @@ pub(crate) enum Part {
     /// A real Kubernetes node in namespaces. Only when named: on a busy machine it takes
     /// more minutes than all the others.
     Kubernetes,
-    /// The reconciler at a real API server and a real Headscale. Only when named, as Kubernetes.
+    /// The controller at a real API server, on a real node, with a real Headscale. Only when named, as
+    /// Kubernetes.
     Reconciler,
     /// The Headscale client at the oldest Headscale that is supported. Only when named, before a pin
     /// moves: it builds that Headscale.
@@ -105,7 +106,7 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         (
             Part::Reconciler,
             &["--test", "controller"],
-            "the reconciler on a real Kubernetes and Headscale",
+            "the controller on a real Kubernetes and Headscale",
         ),
         (
             Part::Controller,
