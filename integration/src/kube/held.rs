@@ -1,5 +1,7 @@
 //! A node for a person: held by a process of its own, found by its name.
 
+use std::fs::File;
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -29,9 +31,10 @@ struct Record {
     inside: Inside,
 }
 
-/// Starts a node under a name, and holds it until SIGTERM or SIGINT.
-/// To be called by a process's first thread before there is another.
+/// Starts a node under a name, and holds it until SIGTERM or SIGINT; an error if another process
+/// does so. To be called by a process's first thread before there is another.
 pub fn hold(name: &str) -> Result<()> {
+    let claim = Claim::take(name)?;
     let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().collect();
     // Threads inherit this; what they start does not, for std undoes it.
     signals.thread_block().context("block the signals")?;
@@ -51,7 +54,62 @@ pub fn hold(name: &str) -> Result<()> {
     std::fs::rename(&staged, &at)?;
     signals.wait().context("wait for a signal")?;
     drop(node);
+    drop(claim);
     Ok(())
+}
+
+/// The process that holds the node of a name, or is about to.
+pub fn holder(name: &str) -> Result<Option<i32>> {
+    let Ok(mut file) = File::open(Claim::path(name)) else {
+        return Ok(None);
+    };
+    if file.try_lock_shared().is_ok() {
+        return Ok(None);
+    }
+    let mut pid = String::new();
+    file.read_to_string(&mut pid)?;
+    // Empty in the moment in which it is taken.
+    Ok(pid.trim().parse().ok())
+}
+
+/// Ends what is about to hold a node but has none yet, and removes what there is of it.
+pub fn end_start(name: &str, holder: i32) -> Result<()> {
+    signal::kill(Pid::from_raw(holder), Signal::SIGKILL).context("end the holder")?;
+    Wait::new("the holder's end", Duration::from_secs(10))
+        .until(|| Ok(self::holder(name)?.is_none().then_some(())))?;
+    run::remove_leftovers()?;
+    Ok(())
+}
+
+/// A name that a process holds a node by, from before the start to after the end: a lock, which
+/// the kernel takes back with the process.
+struct Claim {
+    _file: File,
+}
+
+impl Claim {
+    fn path(name: &str) -> PathBuf {
+        Path::new(run::ROOT).join(format!("node-{name}.lock"))
+    }
+
+    fn take(name: &str) -> Result<Self> {
+        let path = Self::path(name);
+        std::fs::create_dir_all(run::ROOT).with_context(|| format!("create {}", run::ROOT))?;
+        let mut file = File::options()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .open(&path)
+            .with_context(|| format!("open {}", path.display()))?;
+        // Who asks for the holder takes the lock for a moment.
+        Wait::new("the lock of the node's name", Duration::from_secs(1))
+            .until(|| Ok(file.try_lock().is_ok().then_some(())))
+            .with_context(|| format!("another process holds the node `{name}`"))?;
+        file.set_len(0)?;
+        file.rewind()?;
+        write!(file, "{}", std::process::id())?;
+        Ok(Self { _file: file })
+    }
 }
 
 /// A node that another process holds.

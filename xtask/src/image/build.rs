@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use flate2::Compression;
 use tsunaro_integration::peers;
 
 use super::elf;
@@ -12,7 +13,7 @@ use crate::step;
 
 /// Writes the crates that a program was built from into it, for scanners of images.
 const AUDITABLE: &str = "cargo-auditable";
-const AUDITABLE_VERSION: &str = "0.7.7";
+pub(super) const AUDITABLE_VERSION: &str = "0.7.7";
 
 /// What an image is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +42,41 @@ impl Platform {
     }
 }
 
+/// What an image is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To be shipped: small, fast, and minutes of work.
+    Release,
+    /// To be run once by the tests: made as fast as it can be.
+    Tests,
+}
+
+impl Purpose {
+    /// The profile in the workspace's Cargo.toml, and the name of its directory.
+    fn profile(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Tests => "image-tests",
+        }
+    }
+
+    /// Where it is built, below the target directory.
+    pub(super) fn directory(self) -> &'static str {
+        match self {
+            Self::Release => "image",
+            Self::Tests => "image-tests",
+        }
+    }
+
+    /// How hard the layers are compressed.
+    pub(super) fn compression(self) -> Compression {
+        match self {
+            Self::Release => Compression::best(),
+            Self::Tests => Compression::fast(),
+        }
+    }
+}
+
 /// A program as it goes into the image.
 pub(super) struct Built {
     /// Its name, and its package's.
@@ -54,6 +90,7 @@ pub(super) struct Built {
 pub(super) fn build(
     source: &Source,
     platform: Platform,
+    purpose: Purpose,
     package: &'static str,
     target_dir: &Path,
 ) -> Result<Built> {
@@ -63,7 +100,8 @@ pub(super) fn build(
         .args([
             "auditable",
             "build",
-            "--release",
+            "--profile",
+            purpose.profile(),
             "--locked",
             "--package",
             package,
@@ -78,14 +116,15 @@ pub(super) fn build(
         .env("TSUNARO_COMMIT", source.short_commit());
     step::run(
         &format!(
-            "static release build of {package} in {}",
+            "static {} build of {package} in {}",
+            purpose.profile(),
             target_dir.display()
         ),
         &mut command,
     )?;
     let path = target_dir
         .join(platform.target)
-        .join("release")
+        .join(purpose.profile())
         .join(package);
     let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let found = elf::inspect(&bytes).with_context(|| format!("{}", path.display()))?;
