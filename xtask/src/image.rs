@@ -14,7 +14,7 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 use tsunaro_integration::OWN_IMAGE;
 
-use build::{Built, Platform, Purpose};
+use build::{Architecture, Built, Platform, Purpose};
 use oci::{File, Image};
 use source::Source;
 
@@ -40,6 +40,10 @@ pub(crate) struct ImageArgs {
     /// The image's name with its tag. Default: localhost/tsunaro:vVERSION.
     #[arg(long, value_name = "NAME:TAG")]
     name: Option<String>,
+    /// The architecture. Default: this machine's. Another one needs its Rust target and Debian's
+    /// cross-compiler.
+    #[arg(long, value_enum, value_name = "ARCH")]
+    architecture: Option<Architecture>,
     /// Build all of it a second time, from nothing and in another directory, and compare.
     #[arg(long)]
     check: bool,
@@ -59,6 +63,7 @@ pub(crate) fn for_tests() -> Result<PathBuf> {
     run(&ImageArgs {
         output: None,
         name: Some(OWN_IMAGE.to_owned()),
+        architecture: None,
         check: false,
         quick: true,
     })
@@ -66,7 +71,7 @@ pub(crate) fn for_tests() -> Result<PathBuf> {
 
 /// Makes the image, and gives the archive.
 pub(crate) fn run(args: &ImageArgs) -> Result<PathBuf> {
-    let platform = Platform::of_this_machine()?;
+    let platform = Platform::of(args.architecture)?;
     let source = Source::read(AGENT)?;
     let name = args
         .name

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
 use flate2::Compression;
 use tsunaro_integration::peers;
 
@@ -15,30 +16,58 @@ use crate::step;
 const AUDITABLE: &str = "cargo-auditable";
 pub(super) const AUDITABLE_VERSION: &str = "0.7.7";
 
+/// An architecture that there are images for, as Go and the image specification call it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Architecture {
+    /// 64-bit x86.
+    Amd64,
+    /// 64-bit Arm.
+    Arm64,
+}
+
 /// What an image is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Platform {
-    /// As Go and the image specification call it.
     pub(super) architecture: &'static str,
     /// As rustc calls it. glibc is linked in, with its resolver of /etc/hosts and DNS: it loads no
     /// module of a name service, for the image has no nsswitch.conf that asks for one.
     pub(super) target: &'static str,
+    /// Cargo's variable for the linker of this target, and Debian's cross-compiler for it.
+    linker: (&'static str, &'static str),
 }
 
 impl Platform {
-    /// That of this machine: nothing is cross-compiled.
-    pub(super) fn of_this_machine() -> Result<Self> {
-        match std::env::consts::ARCH {
-            "x86_64" => Ok(Self {
+    /// Of this architecture; none: of this machine.
+    pub(super) fn of(architecture: Option<Architecture>) -> Result<Self> {
+        let architecture = match (architecture, std::env::consts::ARCH) {
+            (Some(architecture), _) => architecture,
+            (None, "x86_64") => Architecture::Amd64,
+            (None, "aarch64") => Architecture::Arm64,
+            (None, other) => bail!("there is no image for {other}, only for x86_64 and aarch64"),
+        };
+        Ok(match architecture {
+            Architecture::Amd64 => Self {
                 architecture: "amd64",
                 target: "x86_64-unknown-linux-gnu",
-            }),
-            "aarch64" => Ok(Self {
+                linker: (
+                    "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER",
+                    "x86_64-linux-gnu-gcc",
+                ),
+            },
+            Architecture::Arm64 => Self {
                 architecture: "arm64",
                 target: "aarch64-unknown-linux-gnu",
-            }),
-            other => bail!("there is no image for {other}, only for x86_64 and aarch64"),
-        }
+                linker: (
+                    "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
+                    "aarch64-linux-gnu-gcc",
+                ),
+            },
+        })
+    }
+
+    /// Whether this machine cannot run its programs without help.
+    fn is_foreign(self) -> bool {
+        !self.target.starts_with(std::env::consts::ARCH)
     }
 }
 
@@ -114,6 +143,13 @@ pub(super) fn build(
         .env("CARGO_ENCODED_RUSTFLAGS", rustflags(source, target_dir)?)
         .env_remove("RUSTFLAGS")
         .env("TSUNARO_COMMIT", source.short_commit());
+    if platform.is_foreign() {
+        let (variable, linker) = platform.linker;
+        // What somebody has set is what he wants.
+        if std::env::var_os(variable).is_none() {
+            command.env(variable, linker);
+        }
+    }
     step::run(
         &format!(
             "static {} build of {package} in {}",
