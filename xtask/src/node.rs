@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use tsunaro_integration::kube::{BUSYBOX, Held, end_start, hold, holder};
+use tsunaro_integration::kube::{BUSYBOX, Held, end_start, hold, holder, remove_killed};
 use tsunaro_integration::{Wait, packages};
 
 #[derive(Debug, Args)]
@@ -51,9 +51,12 @@ pub(crate) fn run(node: Node) -> Result<ExitCode> {
                 (Some(node), _) => node.end()?,
                 // `up` was ended before its node was there.
                 (None, Some(pid)) => end_start(&name, pid)?,
+                // Its holder was killed: what has no process is left of it.
+                (None, None) if remove_killed(&name)? => {}
                 (None, None) => bail!(absent(&name)),
             }
             remove_log(&name)?;
+            println!("The node `{name}` is gone.");
         }
         Action::Kubectl { args } => {
             let status = find(&name)?

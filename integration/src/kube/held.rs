@@ -1,7 +1,8 @@
 //! A node for a person: held by a process of its own, found by its name.
 
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -77,13 +78,22 @@ pub fn end_start(name: &str, holder: i32) -> Result<()> {
     signal::kill(Pid::from_raw(holder), Signal::SIGKILL).context("end the holder")?;
     Wait::new("the holder's end", Duration::from_secs(10))
         .until(|| Ok(self::holder(name)?.is_none().then_some(())))?;
-    run::remove_leftovers()?;
+    remove_killed(name)?;
     Ok(())
+}
+
+/// Removes what a holder that was killed has left; whether there was anything.
+pub fn remove_killed(name: &str) -> Result<bool> {
+    let removed = run::remove_leftovers()?;
+    // The file of its lock is the last of it.
+    drop(Claim::take(name)?);
+    Ok(!removed.is_empty())
 }
 
 /// A name that a process holds a node by, from before the start to after the end: a lock, which
 /// the kernel takes back with the process.
 struct Claim {
+    path: PathBuf,
     _file: File,
 }
 
@@ -95,20 +105,30 @@ impl Claim {
     fn take(name: &str) -> Result<Self> {
         let path = Self::path(name);
         std::fs::create_dir_all(run::ROOT).with_context(|| format!("create {}", run::ROOT))?;
-        let mut file = File::options()
-            .create(true)
-            .write(true)
-            .truncate(false)
-            .open(&path)
-            .with_context(|| format!("open {}", path.display()))?;
         // Who asks for the holder takes the lock for a moment.
-        Wait::new("the lock of the node's name", Duration::from_secs(1))
-            .until(|| Ok(file.try_lock().is_ok().then_some(())))
+        let mut file = Wait::new("the lock of the node's name", Duration::from_secs(1))
+            .until(|| {
+                let file = File::options()
+                    .create(true)
+                    .write(true)
+                    .truncate(false)
+                    .open(&path)?;
+                file.try_lock()?;
+                // The one before may have removed it since it was opened.
+                let there = std::fs::metadata(&path)?;
+                Ok((there.ino() == file.metadata()?.ino()).then_some(file))
+            })
             .with_context(|| format!("another process holds the node `{name}`"))?;
         file.set_len(0)?;
-        file.rewind()?;
         write!(file, "{}", std::process::id())?;
-        Ok(Self { _file: file })
+        Ok(Self { path, _file: file })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // One that stays is taken over by the next.
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
