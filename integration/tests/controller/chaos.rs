@@ -312,16 +312,11 @@ impl Chaos<'_> {
                 &patch,
             ])?
             .ok()?;
-        // It would look again at the moment that it has computed.
-        let touch = format!(
-            "test.example.org/at={}",
-            jiff::Timestamp::now().as_nanosecond()
-        );
-        self.beside
-            .node
-            .kubectl(&["annotate", "--overwrite", "tailnetgateway", NAME, &touch])?
-            .ok()?;
-        Ok(())
+        // It remembers them besides.
+        match &self.process {
+            Some(process) => process.kill(Signal::SIGKILL),
+            None => Ok(()),
+        }
     }
 
     /// The objects with their specs, without names of this life.
