@@ -10,6 +10,7 @@ mod content;
 mod cpu;
 mod echo;
 mod forward;
+mod guard;
 mod load;
 mod local;
 mod reload;
@@ -45,6 +46,9 @@ enum Command {
         /// Where to listen.
         address: SocketAddr,
     },
+    /// Kill the servers that the benchmark leaves behind.
+    #[command(hide = true)]
+    Guard,
     /// Put a load on one server, for profiling.
     #[command(hide = true)]
     Load {
@@ -114,6 +118,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Dns(options) => measure(&options),
         Command::Echo { address } => echo::run(address),
+        Command::Guard => guard::run(),
         Command::Load {
             address,
             seconds,
@@ -132,6 +137,7 @@ fn main() -> ExitCode {
 
 fn measure(options: &Options) -> Result<()> {
     servers::install_missing()?;
+    guard::start()?;
     server::take_core(server::LOAD_CORE)?;
     let mut results = Results::new();
     if options.has(Section::Local) {

@@ -21,8 +21,12 @@ async fn rule_77_a_datagram_from_port_0_is_dropped() {
         peer: SockaddrIn::new(127, 0, 0, 1, port),
         local: Local::Bound,
     };
-    let mut replies = Replies::new(false);
-    udp.take(&handler.zone(), &message, origin(0), 0, &mut replies);
+    let mut desk = Desk {
+        replies: Replies::new(false),
+        rotation: 0,
+        express: None,
+    };
+    udp.take(&handler.zone(), &message, origin(0), &mut desk);
     let counts = handler.metrics().snapshot();
     assert_eq!(
         (
@@ -32,7 +36,7 @@ async fn rule_77_a_datagram_from_port_0_is_dropped() {
         ),
         (1, 0, 0)
     );
-    udp.take(&handler.zone(), &message, origin(5353), 0, &mut replies);
+    udp.take(&handler.zone(), &message, origin(5353), &mut desk);
     assert_eq!(handler.metrics().snapshot().udp_queries, 1);
 }
 
