@@ -77,7 +77,7 @@ impl Server {
         let socket = UdpSocket::bind(("127.0.0.1", 0))?;
         socket.connect(self.address)?;
         socket.set_nonblocking(true)?;
-        while began.elapsed() < Duration::from_secs(60) {
+        while began.elapsed() < Duration::from_secs(300) {
             let asked = Instant::now();
             if let Some(status) = self.child.try_wait()? {
                 let log = std::fs::read_to_string(&self.log).unwrap_or_default();
