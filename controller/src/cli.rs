@@ -18,6 +18,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Reconcile the gateways of a cluster until SIGTERM.
     Run(RunArgs),
+    /// Move the traffic of a gateway, or of another router, to its approved standby: nothing is lost,
+    /// and the approvals end as they were. The running controller does it. Exit code 0: done, also if
+    /// there was nothing to move, 1: refused, 2: nobody answered.
+    Handover(HandoverArgs),
     /// Print the nine objects of each gateway, in the order in which they are applied. Needs no
     /// cluster. Exit code 0: printed, 1: findings, 2: wrong usage.
     Render(RenderArgs),
@@ -69,6 +73,35 @@ pub(crate) struct CrdsArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct HandoverArgs {
+    /// A TailnetGateway.
+    #[arg(
+        value_name = "NAME",
+        required_unless_present = "node",
+        conflicts_with = "node"
+    )]
+    pub(crate) gateway: Option<String>,
+    /// A router by its name at Headscale; it need not be a gateway of this cluster.
+    #[arg(long, value_name = "NODE", requires = "tailnet")]
+    pub(crate) node: Option<String>,
+    /// The Tailnet of the node.
+    #[arg(long, value_name = "TAILNET", requires = "node")]
+    pub(crate) tailnet: Option<String>,
+    /// The controller's namespace.
+    #[arg(
+        short,
+        long,
+        env = "TSUNARO_NAMESPACE",
+        value_name = "NAMESPACE",
+        default_value = "tsunaro-system"
+    )]
+    pub(crate) namespace: String,
+    /// Seconds to wait for the controller.
+    #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub(crate) timeout: u64,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// Where the objects of gateways live.
     #[arg(
@@ -94,6 +127,21 @@ pub(crate) struct RunArgs {
     /// Seconds between two looks at a gateway of which nothing is heard.
     #[arg(long, env = "TSUNARO_RESYNC", value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(5..=86400))]
     pub(crate) resync: u64,
+    /// Whether to work only while holding a Lease, so that several controllers may run.
+    #[arg(long, env = "TSUNARO_LEADER_ELECT", value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub(crate) leader_elect: bool,
+    /// Name of the Lease, in the namespace.
+    #[arg(
+        long,
+        env = "TSUNARO_LEASE_NAME",
+        value_name = "NAME",
+        default_value = "tsunaro-controller"
+    )]
+    pub(crate) lease_name: String,
+    /// Seconds after which another controller takes a Lease that was not renewed. It is renewed five
+    /// times as often; a holder that cannot stops working after two thirds, and goes on trying.
+    #[arg(long, env = "TSUNARO_LEASE_DURATION", value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=600))]
+    pub(crate) lease_duration: u64,
     /// How log lines are written.
     #[arg(
         long,

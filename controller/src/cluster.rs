@@ -3,6 +3,8 @@
 
 mod agents;
 mod apply;
+pub(crate) mod bounded;
+mod conditions;
 mod conflicts;
 mod events;
 pub(crate) mod failure;
@@ -11,13 +13,15 @@ mod hub;
 mod kinds;
 mod pass;
 mod rounds;
+mod sites;
 mod stores;
 mod tailnets;
 mod watch;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use agents::Agents;
 pub use hub::Hub;
@@ -30,6 +34,7 @@ pub use stores::{Stores, Watches};
 use tokio::sync::mpsc;
 
 use crate::crd::{GatewayStatus, TailnetGateway};
+use crate::handover::Handovers;
 use crate::metrics::Metrics;
 use crate::reconcile::Memory;
 
@@ -54,6 +59,9 @@ pub struct Context {
     pub(crate) recorder: Recorder,
     pub(crate) metrics: Metrics,
     pub(crate) trigger: Trigger,
+    pub(crate) handovers: Handovers,
+    /// The lease is ours.
+    working: AtomicBool,
     /// By the gateway's UID.
     known: Mutex<HashMap<String, Known>>,
 }
@@ -65,8 +73,14 @@ pub(crate) struct Known {
     /// The status that was written, and the version of the object that it was written upon: what the
     /// cache shows is older as long as it shows that version.
     pub(crate) written: Option<(Option<String>, GatewayStatus)>,
+    /// When something was last done for it or said about it that was new.
+    pub(crate) changed: Option<Instant>,
     /// Passes that failed one after the other.
     pub(crate) failures: usize,
+    /// When keys were minted in the last hour, whatever became of the Secret that says so.
+    pub(crate) minted: BTreeSet<jiff::Timestamp>,
+    /// UID of the Pod whose end was handed over.
+    pub(crate) handed_over: Option<String>,
 }
 
 /// Asks for a pass over a gateway.
@@ -101,6 +115,7 @@ impl Context {
         recorder: Recorder,
         metrics: Metrics,
         trigger: Trigger,
+        handovers: Handovers,
     ) -> Self {
         Self {
             client,
@@ -111,8 +126,28 @@ impl Context {
             recorder,
             metrics,
             trigger,
+            handovers,
+            working: AtomicBool::new(false),
             known: Mutex::default(),
         }
+    }
+
+    /// The lease is ours: what was known before, another may have changed.
+    pub(crate) fn begin_term(&self) {
+        self.hub.forget_views();
+        self.known().clear();
+        self.working.store(true, Ordering::Release);
+    }
+
+    /// The lease is lost: no step is begun any more.
+    pub(crate) fn end_term(&self) {
+        self.working.store(false, Ordering::Release);
+        self.agents.forget_all();
+    }
+
+    /// Whether a step may be begun.
+    pub(crate) fn may_work(&self) -> bool {
+        self.working.load(Ordering::Acquire)
     }
 
     pub(crate) fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {

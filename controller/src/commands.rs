@@ -2,6 +2,7 @@
 
 mod check;
 mod crds;
+mod handover;
 mod input;
 mod render;
 mod run;
@@ -24,6 +25,7 @@ pub(crate) fn dispatch(Cli { command }: Cli) -> Result<ExitCode> {
         Command::Render(args) => render::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Run(args) => run::run(args),
+        Command::Handover(args) => handover::run(args),
         Command::Crds(args) => crds::run(&args),
     }
 }

@@ -10,7 +10,7 @@ mod site;
 mod status;
 mod tailnet;
 
-pub use domain::{Invalid, egress, gateway, ingress, tailnet};
+pub use domain::{Invalid, egress, gateway, ingress, site, tailnet};
 pub use egress::{TailnetEgress, TailnetEgressSpec};
 pub use export::{crds, to_yaml};
 pub use gateway::{

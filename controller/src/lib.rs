@@ -3,9 +3,12 @@
 
 pub mod cluster;
 pub mod crd;
+pub mod handover;
 pub mod headscale;
+pub mod lease;
 pub mod metrics;
 pub mod reconcile;
 pub mod render;
 pub mod run;
 pub mod tasks;
+pub mod term;

@@ -1,5 +1,6 @@
 //! The controller's metrics, `tsunaro_controller_*`, with closed label sets.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -19,6 +20,31 @@ pub(crate) struct StepLabel {
     pub(crate) step: &'static str,
 }
 
+/// What a condition of a gateway is now.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ConditionLabels {
+    gateway: String,
+    condition: String,
+    status: String,
+    reason: String,
+}
+
+impl ConditionLabels {
+    fn new(gateway: &str, condition: &Condition) -> Self {
+        Self {
+            gateway: gateway.to_owned(),
+            condition: condition.type_.clone(),
+            status: condition.status.clone(),
+            reason: condition.reason.clone(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct TailnetLabel {
+    pub(crate) tailnet: String,
+}
+
 /// All metrics.
 #[derive(Clone)]
 pub struct Metrics {
@@ -28,7 +54,13 @@ pub struct Metrics {
     pub(crate) steps: Family<StepLabel, Counter>,
     pub(crate) status_writes: Counter,
     pub(crate) node_lists: Counter,
+    pub(crate) keys_minted: Counter,
+    pub(crate) handovers: Family<Outcome, Counter>,
+    pub(crate) handover_duration: Histogram,
     pub(crate) gateways: Gauge,
+    pub(crate) leading: Gauge,
+    pub(crate) reachable: Family<TailnetLabel, Gauge>,
+    conditions: Family<ConditionLabels, Gauge>,
 }
 
 impl Metrics {
@@ -39,7 +71,13 @@ impl Metrics {
         let steps = Family::default();
         let status_writes = Counter::default();
         let node_lists = Counter::default();
+        let keys_minted = Counter::default();
+        let handovers = Family::default();
+        let handover_duration = Histogram::new(exponential_buckets(0.1, 2.0, 10));
         let gateways = Gauge::default();
+        let leading = Gauge::default();
+        let reachable = Family::default();
+        let conditions = Family::default();
         let mut registry = Registry::with_prefix("tsunaro_controller");
         registry.register(
             "passes",
@@ -58,7 +96,37 @@ impl Metrics {
             "Lists of nodes asked of Headscale",
             node_lists.clone(),
         );
+        registry.register(
+            "keys_minted",
+            "Pre-auth keys minted, for first and for lost logins",
+            keys_minted.clone(),
+        );
+        registry.register(
+            "handovers",
+            "Handovers of routers that leave, by what moved",
+            handovers.clone(),
+        );
+        registry.register(
+            "handover_duration_seconds",
+            "From the order to the approvals as they were",
+            handover_duration.clone(),
+        );
+        registry.register(
+            "leading",
+            "1 while this process holds the lease and works",
+            leading.clone(),
+        );
         registry.register("gateways", "Gateways that exist", gateways.clone());
+        registry.register(
+            "headscale_reachable",
+            "Whether Headscale gave the last list that was asked of it, by Tailnet",
+            reachable.clone(),
+        );
+        registry.register(
+            "gateway_condition",
+            "1 for what each condition of a gateway is now",
+            conditions.clone(),
+        );
         Self {
             registry: Arc::new(registry),
             passes,
@@ -66,8 +134,33 @@ impl Metrics {
             steps,
             status_writes,
             node_lists,
+            keys_minted,
+            handovers,
+            handover_duration,
             gateways,
+            leading,
+            reachable,
+            conditions,
         }
+    }
+
+    /// Shows what is said about a gateway now in place of what was said before.
+    pub(crate) fn say(&self, gateway: &str, before: &[Condition], now: &[Condition]) {
+        for old in before {
+            self.conditions.remove(&ConditionLabels::new(gateway, old));
+        }
+        for new in now {
+            self.conditions
+                .get_or_create(&ConditionLabels::new(gateway, new))
+                .set(1);
+        }
+    }
+
+    /// Says nothing any more of what another controller looks after now.
+    pub(crate) fn forget(&self) {
+        self.conditions.clear();
+        self.reachable.clear();
+        self.gateways.set(0);
     }
 
     /// The OpenMetrics text.

@@ -8,39 +8,50 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use futures::StreamExt;
-use kube::runtime::applier;
-use kube::runtime::controller::Config;
 use kube::runtime::events::{Recorder, Reporter};
-use kube::runtime::reflector::ObjectRef;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_stream::wrappers::ReceiverStream;
+use tokio::sync::{Mutex, watch};
 
-use crate::cluster::failure::chain;
-use crate::cluster::{
-    Agents, Context, Hub, Settings, Stores, Trigger, on_error, pass, tailnet_rounds,
-};
-use crate::crd::TailnetGateway;
+use crate::cluster::bounded;
+use crate::cluster::failure::{self, chain};
+use crate::cluster::{Agents, Context, Hub, Settings, Stores, Trigger};
+use crate::handover::Handovers;
+use crate::lease::{Keeper, Limits, Term, give_back};
 use crate::metrics::Metrics;
 use crate::reconcile::marks::MANAGER;
 use crate::tasks::Tasks;
+use crate::term::{Queues, terms};
 
 /// Requests for passes that may wait.
 const QUEUE: usize = 1024;
-/// How long the first lists may take before a line says that they are waited for.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
-/// Passes at once.
-const CONCURRENCY: u16 = 8;
+
+/// Who of several controllers works.
+#[derive(Debug, Clone)]
+pub enum Election {
+    /// This one, which is alone.
+    Alone,
+    /// Who holds the lease.
+    Lease {
+        /// Its name.
+        name: String,
+        /// How long it is good for.
+        limits: Limits,
+    },
+}
 
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// No way to the API server is configured, the HTTP port is taken, or a task ended.
-pub async fn run(settings: Settings, listen: std::net::SocketAddr) -> Result<()> {
+pub async fn run(
+    settings: Settings,
+    listen: std::net::SocketAddr,
+    election: Election,
+) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let client = kube::Client::try_default()
+    let client = connect()
         .await
         .map_err(|error| anyhow::anyhow!(chain(&error)))
         .context("no way to the API server: run in a Pod, or set KUBECONFIG")?;
@@ -70,62 +81,72 @@ pub async fn run(settings: Settings, listen: std::net::SocketAddr) -> Result<()>
         &hub,
     );
     tasks.start("agents", agents.clone().drive(orders, trigger.clone()));
-    tracing::info!(namespace = %settings.namespace, "Started");
+    let (handovers, orders) = Handovers::new();
+    let me = identity();
+    let namespace = settings.namespace.clone();
+    let (term, grace, alone) = match &election {
+        // The sender lives as long as the process: a term without end.
+        Election::Alone => {
+            let (alone, term) = watch::channel(Term::Leads);
+            (term, std::time::Duration::ZERO, Some(alone))
+        }
+        Election::Lease { name, limits } => {
+            let (name, limits) = (name.clone(), *limits);
+            let (keeper, term) = Keeper::new(client.clone(), &namespace, name, me.clone(), limits);
+            tasks.start("lease", keeper.run());
+            let grace = (limits.duration - limits.renew_deadline) / 2;
+            (term, grace, None)
+        }
+    };
+    tracing::info!(%namespace, %me, "Started");
     let context = Arc::new(Context::new(
-        client, settings, stores, hub, agents, recorder, metrics, trigger,
+        client.clone(),
+        settings,
+        stores,
+        hub,
+        agents,
+        recorder,
+        metrics,
+        trigger,
+        handovers,
     ));
-    tasks.start("passes", passes(context, queue, ready));
+    let queues = Queues {
+        passes: Arc::new(Mutex::new(queue)),
+        orders: Arc::new(Mutex::new(orders)),
+    };
+    tasks.start("work", terms(context, queues, term, grace, ready));
     let ended = tokio::select! {
         error = tasks.ended() => Err(error),
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
     };
     tasks.stop().await;
+    if let Election::Lease { name, .. } = &election {
+        give_back(client, &namespace, name, &me).await;
+    }
+    drop(alone);
     tracing::info!("Stopped");
     ended
 }
 
-async fn passes(
-    context: Arc<Context>,
-    queue: tokio::sync::mpsc::Receiver<ObjectRef<TailnetGateway>>,
-    ready: Arc<AtomicBool>,
-) -> Result<()> {
-    {
-        let mut filled = std::pin::pin!(context.stores.filled());
-        tokio::select! {
-            done = &mut filled => done?,
-            () = tokio::time::sleep(PATIENCE) => {
-                tracing::warn!("The API server has not told everything yet; nothing is done before it has");
-                filled.await?;
-            }
-        }
-    }
-    ready.store(true, Ordering::Release);
-    tracing::info!("Everything is known");
-    let store = context.stores.gateways.clone();
-    let queue = ReceiverStream::new(queue).map(Ok::<_, std::convert::Infallible>);
-    let config = Config::default().concurrency(CONCURRENCY);
-    let passes = applier(
-        |object, context| Box::pin(pass(object, context)),
-        on_error,
-        Arc::clone(&context),
-        store.clone(),
-        queue,
-        config,
-    );
-    let mut passes = std::pin::pin!(passes);
-    let all = async {
-        while passes.next().await.is_some() {
-            let gateways = i64::try_from(store.len()).unwrap_or(i64::MAX);
-            context.metrics.gateways.set(gateways);
-        }
-        anyhow::bail!("the queue ended")
-    };
-    // A store wakes one waiter only, so that the two wait as one.
-    tokio::select! {
-        ended = all => ended,
-        ended = tailnet_rounds(Arc::clone(&context)) => ended,
-    }
+/// The Pod's name, or the machine's, and something that no other process has.
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME")
+        .or_else(|_| std::fs::read_to_string("/etc/hostname"))
+        .unwrap_or_default();
+    let now = jiff::Timestamp::now().as_nanosecond();
+    let digest =
+        crate::reconcile::digest(&serde_json::json!([std::process::id(), now.to_string()]));
+    let digest = digest.get(..8).unwrap_or_default();
+    format!("{}_{digest}", host.trim())
+}
+
+async fn connect() -> kube::Result<kube::Client> {
+    let config = kube::Config::infer()
+        .await
+        .map_err(kube::Error::InferConfig)?;
+    failure::keep_secret(&config);
+    bounded::client(config)
 }
 
 async fn serve(listener: TcpListener, metrics: Metrics, ready: Arc<AtomicBool>) -> Result<()> {

@@ -264,6 +264,22 @@ fn a_directory_is_read_as_its_files_and_a_stream_without_end_is_not() {
     let output = controller(&["check", "-f", "docs/decisions"], "");
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("has no file that ends in"));
+    // An editor's lock beside a file is no reason to read none.
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::copy(
+        format!("{ROOT}/{GATEWAY}"),
+        directory.path().join("gateway.yaml"),
+    )
+    .unwrap();
+    let lock = directory.path().join(".#gateway.yaml");
+    std::os::unix::fs::symlink("me@host.123", lock).unwrap();
+    let output = controller(&["check", "-f", directory.path().to_str().unwrap()], "");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stdout(&output);
+    assert!(
+        said.contains("1 valid") && said.contains("a link that leads nowhere"),
+        "{said}"
+    );
     let output = controller(&["check", "-f", "/dev/zero"], "");
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("longer than 32 MiB"));

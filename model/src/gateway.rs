@@ -22,7 +22,7 @@ pub use image::{Image, ImageError};
 use ipnet::Ipv4Net;
 pub use parse::{Object, Parsed, parse};
 pub use pinned::{PINNED_FIELDS, changed_pinned_fields};
-pub use together::check_together;
+pub use together::{check_together, too_many_targets};
 
 use crate::config::DnsConfig;
 use crate::finding::Position;
@@ -83,6 +83,8 @@ pub struct Routes {
     pub advertise_egress_targets: bool,
     /// Prefixes that another one covers are left out.
     pub aggregate: bool,
+    /// What comes from the tailnet leaves with the gateway's own address.
+    pub snat: bool,
 }
 
 /// How tailnet clients reach a gateway's resolver.

@@ -93,9 +93,21 @@ impl Agents {
         Agent::Connecting
     }
 
+    /// What the agent of a gateway said last, if anybody asks it.
+    pub(crate) fn heard(&self, gateway: &str) -> Option<Agent> {
+        self.seats().get(gateway).map(|seat| seat.agent.clone())
+    }
+
     /// Stops asking.
     pub(super) fn forget(&self, gateway: &str) {
         if let Some(seat) = self.seats().remove(gateway) {
+            seat.stop.cancel();
+        }
+    }
+
+    /// Asks nobody any more.
+    pub(super) fn forget_all(&self) {
+        for (_, seat) in self.seats().drain() {
             seat.stop.cancel();
         }
     }

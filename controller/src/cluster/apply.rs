@@ -13,7 +13,7 @@ use super::failure::Stopped;
 use super::gather::Gathered;
 use super::kinds::Family;
 use crate::crd::TailnetGateway;
-use crate::headscale::{NodeCache, NodeList};
+use crate::headscale::{self, NodeCache, NodeId, NodeList};
 use crate::reconcile::marks::{
     FINALIZER, MANAGED_BY, MANAGER, MOUNTS, RECEIPT_GATEWAY, RECEIPT_HOSTNAME, RECEIPT_KEY_ID,
     RECEIPT_UID, UID,
@@ -57,6 +57,9 @@ pub(super) async fn carry_out(
         }
         Step::MintKey => key::mint(context, gathered).await?,
         Step::EmptyKey => key::empty(context, gathered).await?,
+        Step::BeginRenewal(id) => key::begin_renewal(context, gathered, *id).await?,
+        Step::NoteStranger(id) => key::note_stranger(context, gathered, *id).await?,
+        Step::ReviveNode(id) => revive(gathered, *id).await?,
         Step::ExpireKey(id) => match server(gathered)?.source().expire_key(*id).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => key::empty(context, gathered).await?,
@@ -142,6 +145,56 @@ pub(super) async fn carry_out(
         }
     }
     Ok(())
+}
+
+/// Takes back a node's expiry. A Headscale that cannot has the node deleted instead, after which its
+/// login is renewed.
+async fn revive(gathered: &mut Gathered, id: NodeId) -> Result<(), Stopped> {
+    let server = server(gathered)?;
+    let mut done = server.source().disable_expiry(id).await;
+    if matches!(done, Err(headscale::Error::Unsupported { .. })) {
+        done = server.source().delete_node(id).await;
+    }
+    server.invalidate();
+    match done {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => {
+            super::gather::refresh(gathered).await;
+            Ok(())
+        }
+    }
+}
+
+/// What a step is about, for its line in the log.
+pub(super) fn object(gathered: &Gathered, step: &Step) -> String {
+    let names = names(gathered);
+    let child = |kind: &Kind| {
+        let mut all = gathered.snapshot.children.iter();
+        let name = all
+            .find(|child| child.kind == *kind)
+            .map(|child| &child.name);
+        let name = name.map(String::as_str).unwrap_or_default();
+        format!("{} {name}", kind.as_str())
+    };
+    match step {
+        Step::AddFinalizer | Step::Pin | Step::RemoveFinalizer => {
+            format!("TailnetGateway {}", gathered.snapshot.subject.name)
+        }
+        Step::CreateState | Step::DeleteState => format!("Secret {}", names.state_secret),
+        Step::DiscardLostKey(_)
+        | Step::MintKey
+        | Step::EmptyKey
+        | Step::BeginRenewal(_)
+        | Step::NoteStranger(_)
+        | Step::ExpireKey(_)
+        | Step::DeleteKey => format!("Secret {}", names.key_secret),
+        Step::Apply(kind) | Step::Delete(kind) => child(kind),
+        Step::WriteReceipt(_) | Step::DeleteReceipt => format!("ConfigMap {}", names.receipt),
+        Step::RefreshMounts => format!("Pod {}", names.pod),
+        Step::ApproveRoutes(id, _) | Step::DeleteNode(id) | Step::ReviveNode(id) => {
+            format!("node {id}")
+        }
+    }
 }
 
 /// The controller's own part of the list of finalizers; with the UID, so that nothing is created.
@@ -300,7 +353,7 @@ fn names(gathered: &Gathered) -> Names {
     }
 }
 
-fn nodes(gathered: &Gathered) -> impl Iterator<Item = crate::headscale::Node> + use<> {
+fn nodes(gathered: &Gathered) -> impl Iterator<Item = headscale::Node> + use<> {
     let nodes: Vec<_> = gathered
         .snapshot
         .nodes()

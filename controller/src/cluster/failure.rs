@@ -1,5 +1,9 @@
 //! Errors of the API server and of Headscale, in words for conditions and logs.
 
+use std::sync::OnceLock;
+
+use secrecy::ExposeSecret;
+
 use crate::headscale;
 use crate::headscale::redact::clean;
 use crate::reconcile::{Failure, FailureOf};
@@ -66,7 +70,18 @@ pub(crate) fn words(error: &kube::Error) -> String {
         kube::Error::Api(status) => status.message.clone(),
         other => chain(other),
     };
-    clean(&text, "")
+    clean(&text, TOKEN.get().map_or("", String::as_str))
+}
+
+/// The token of KUBECONFIG, which an API server might repeat.
+static TOKEN: OnceLock<String> = OnceLock::new();
+
+/// Remembers the token that we authenticate with, so that no error tells it. One in a file, as in a Pod,
+/// changes and is known by its form.
+pub(crate) fn keep_secret(config: &kube::Config) {
+    if let Some(token) = &config.auth_info.token {
+        let _ = TOKEN.set(token.expose_secret().to_owned());
+    }
 }
 
 /// An error with its causes, without those that only repeat it.
@@ -91,7 +106,10 @@ mod tests {
 
     #[test]
     fn the_servers_words_are_one_line_of_bounded_length_without_keys() {
-        let message = format!("no\nWARN forged hskey-api-abc-def {}", "x".repeat(50_000));
+        let message = format!(
+            "no\nWARN forged hskey-api-abc-def eyJhbG.eyJpc3abc.c2lnabc= Bearer abc.d~ef {}",
+            "x".repeat(50_000)
+        );
         let status = Status::failure(&message, "InternalError").with_code(500);
         let said = words(&kube::Error::Api(Box::new(status)));
         assert!(!said.contains('\n') && !said.contains("abc"), "{said}");

@@ -1,7 +1,9 @@
 //! Reads everything about one gateway.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::Api;
 use kube::runtime::reflector::ObjectRef;
@@ -9,18 +11,19 @@ use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 use tsunaro_model::finding::{Finding, Position};
 use tsunaro_model::gateway::{
-    Egress, Gateway, Located, Object, Tailnet, check_together, wanted_routes,
+    Egress, Gateway, Located, Object, Tailnet, check_together, too_many_targets, wanted_routes,
 };
 
 use super::failure::Stopped;
 use super::kinds::Family;
 use super::{Context, conflicts};
 use crate::crd::{self, TailnetGateway};
+use crate::handover;
 use crate::headscale::NodeCache;
-use crate::reconcile::marks::{FINALIZER, FORGET_NODE};
+use crate::reconcile::marks::{FINALIZER, FORGET_NODE, RENEW_LOGIN};
 use crate::reconcile::{
-    Agent, Child, Control, KeySecret, Kind, Receipt, Snapshot, Spec, StateSecret, Subject, digest,
-    key_secret, pod, receipt, state_secret,
+    Agent, Child, Control, KeyFate, KeyNotes, KeySecret, Kind, Receipt, Snapshot, Spec,
+    StateSecret, Subject, digest, key_notes, key_secret, pod, receipt, state_secret,
 };
 use crate::render::{Input, Names, render};
 
@@ -31,6 +34,8 @@ pub(super) struct Gathered {
     pub(super) key_version: Option<String>,
     /// Headscale, if there is a key for it.
     pub(super) server: Option<Arc<NodeCache>>,
+    /// The list of nodes was asked for by this pass.
+    pub(super) fresh: bool,
 }
 
 /// None while the tailnet has not been asked for the first time.
@@ -82,12 +87,16 @@ pub(super) async fn gather(
         }
     };
     let key_version = key.as_ref().and_then(ResourceExt::resource_version);
+    let mut notes = key_notes(key.as_ref(), &subject.uid);
     let key = key_secret(key.as_ref(), &subject.uid);
+    notes.minted = minted(context, &key, &subject.uid);
+    let key_fate = fate(server.as_deref(), &key, &agent).await;
     let mounts = mounts(context, &children, tailnet.as_ref(), &key);
     let state = state_secret(state.as_ref(), &subject.uid, &receipt);
     Ok(Some(Gathered {
         key_version,
         server,
+        fresh,
         snapshot: Snapshot {
             subject,
             spec,
@@ -96,11 +105,14 @@ pub(super) async fn gather(
             policy,
             state,
             key,
+            notes,
+            key_fate,
             receipt,
             children,
             pod,
             mounts,
             agent,
+            busy: handover::busy(context, &object.spec.tailnet_ref.name),
         },
     }))
 }
@@ -120,6 +132,7 @@ fn subject(context: &Context, object: &TailnetGateway) -> Subject {
         finalizer: object.finalizers().iter().any(|name| name == FINALIZER),
         deletion_policy: object.spec.deletion_policy,
         forget_node: object.annotations().get(FORGET_NODE).map(String::as_str) == Some("true"),
+        renew: object.annotations().get(RENEW_LOGIN).cloned(),
         before,
         uid,
     }
@@ -139,6 +152,10 @@ fn spec(
     if object.metadata.deletion_timestamp.is_none() {
         if let Some(conflict) = conflicts::with_older(object, &context.stores.gateways.state()) {
             return Spec::Invalid(conflict);
+        }
+        let position = Position { line: 1, column: 1 };
+        if let Some(many) = too_many_targets(&gateway, egresses, position) {
+            return Spec::Invalid(sentence(&many));
         }
         if let Some(reserved) = tailnet.and_then(|tailnet| reserved(&gateway, tailnet)) {
             return Spec::Invalid(reserved);
@@ -185,6 +202,7 @@ fn without_spec(subject: Subject, spec: Spec, tailnet: Option<Tailnet>) -> Gathe
     Gathered {
         key_version: None,
         server: None,
+        fresh: false,
         snapshot: Snapshot {
             control: Control::Unreachable("the spec is not valid".to_owned()),
             subject,
@@ -193,13 +211,62 @@ fn without_spec(subject: Subject, spec: Spec, tailnet: Option<Tailnet>) -> Gathe
             policy: None,
             state: StateSecret::Missing,
             key: KeySecret::Missing,
+            notes: KeyNotes::default(),
+            key_fate: None,
             receipt: Receipt::Missing,
             children: Vec::new(),
             pod: None,
             mounts: String::new(),
             agent: Agent::Absent,
+            busy: BTreeSet::new(),
         },
     }
+}
+
+/// Asks for the nodes now, so that what follows is decided upon what is.
+pub(super) async fn refresh(gathered: &mut Gathered) {
+    gathered.fresh = true;
+    let Some(server) = &gathered.server else {
+        return;
+    };
+    server.invalidate();
+    gathered.snapshot.control = match server.nodes().await {
+        Ok(nodes) => Control::Listed(nodes),
+        Err(error) => Control::Unreachable(error.to_string()),
+    };
+}
+
+/// The mints of the last hour, with those that only this process knows of.
+fn minted(context: &Context, key: &KeySecret, uid: &str) -> Vec<Timestamp> {
+    let now = Timestamp::now();
+    let mut known = context.known();
+    let minted = &mut known.entry(uid.to_owned()).or_default().minted;
+    minted.extend(key.minted_lately(now));
+    minted.retain(|at| now.duration_since(*at) < SignedDuration::from_hours(1));
+    minted.iter().copied().collect()
+}
+
+/// What became of the key in the Secret, if the agent says that it was refused.
+async fn fate(server: Option<&NodeCache>, key: &KeySecret, agent: &Agent) -> Option<KeyFate> {
+    let KeySecret::Holding { id, .. } = key else {
+        return None;
+    };
+    let Agent::Reported(report) = agent else {
+        return None;
+    };
+    let refused = |condition: &tsunaro_model::report::Condition| {
+        condition.kind == "TailnetReady" && condition.reason == "LoginRefused"
+    };
+    if !report.conditions.iter().any(refused) {
+        return None;
+    }
+    let keys = server?.source().keys().await.ok()?;
+    let now = Timestamp::now();
+    Some(match keys.iter().find(|key| key.id == *id) {
+        Some(key) if key.is_usable(now) => KeyFate::Usable,
+        Some(key) if key.used => KeyFate::Used,
+        Some(_) | None => KeyFate::Gone,
+    })
 }
 
 type Asked = (Control, Option<Arc<Value>>, Option<Arc<NodeCache>>);

@@ -28,6 +28,8 @@ struct Inner {
     slots: Mutex<HashMap<String, Slot>>,
     /// A tailnet appeared.
     appeared: Notify,
+    /// A record of a handover, or a request for one, changed.
+    handover: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -80,6 +82,21 @@ impl Hub {
 
     pub(super) async fn appeared(&self) {
         self.0.appeared.notified().await;
+    }
+
+    /// Views of an earlier term.
+    pub(super) fn forget_views(&self) {
+        for slot in self.slots().values_mut() {
+            slot.view = None;
+        }
+    }
+
+    pub(super) fn notice_handover(&self) {
+        self.0.handover.notify_one();
+    }
+
+    pub(crate) async fn handover_noticed(&self) {
+        self.0.handover.notified().await;
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<String, Slot>> {

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::failure::Stopped;
 use super::{Context, apply, events, gather};
 use crate::crd::{GatewayStatus, TailnetGateway};
+use crate::handover;
 use crate::metrics;
 use crate::reconcile::{Judgement, Outcome, Plan, Rest, judge, plan};
 
@@ -20,8 +21,13 @@ use crate::reconcile::{Judgement, Outcome, Plan, Rest, judge, plan};
 const MAX_STEPS: usize = 64;
 /// While the tailnet was not asked yet.
 const SOON: Duration = Duration::from_secs(1);
-/// While something is under way.
+/// Between two looks while something is under way: no less than this, and no more than a quarter of
+/// the time for which nothing has changed.
 const UNSETTLED: Duration = Duration::from_secs(2);
+/// The same while a person has to do something that no watch tells of.
+const WAITING: Duration = Duration::from_secs(60);
+/// For so long after the last change Headscale is asked more often than usual.
+const HURRY: Duration = Duration::from_secs(60);
 
 /// One pass.
 ///
@@ -85,6 +91,8 @@ pub fn on_error(object: Arc<TailnetGateway>, error: &Stopped, context: Arc<Conte
 }
 
 async fn one(object: &TailnetGateway, context: &Context) -> Result<Action, Stopped> {
+    // First: a Pod that is ending leaves a few seconds.
+    handover::notice(context, object);
     let Some(mut gathered) = gather::gather(context, object).await? else {
         return Ok(Action::requeue(SOON));
     };
@@ -95,11 +103,19 @@ async fn one(object: &TailnetGateway, context: &Context) -> Result<Action, Stopp
             Plan::Rest(rest) => break Outcome::Rest(rest),
             Plan::Do(step) => step,
         };
+        if step.needs_fresh_list() && !gathered.fresh {
+            gather::refresh(&mut gathered).await;
+            continue;
+        }
+        if !context.may_work() {
+            return Err(Stopped::Changed("the holder of the lease".to_owned()));
+        }
         steps += 1;
         if steps > MAX_STEPS {
             return Err(Stopped::Changed(format!("what {} needs", step.name())));
         }
-        let name = &gathered.snapshot.subject.name;
+        let name = gathered.snapshot.subject.name.clone();
+        let about = apply::object(&gathered, &step);
         tracing::debug!(gateway = %name, ?step, "Next step");
         if let Err(error) = apply::carry_out(context, &mut gathered, &step).await {
             match error {
@@ -111,7 +127,7 @@ async fn one(object: &TailnetGateway, context: &Context) -> Result<Action, Stopp
                 }
             }
         }
-        tracing::info!(gateway = %gathered.snapshot.subject.name, step = step.name(), "Done");
+        tracing::info!(gateway = %name, step = step.name(), object = %about, "Done");
         context
             .metrics
             .steps
@@ -119,11 +135,18 @@ async fn one(object: &TailnetGateway, context: &Context) -> Result<Action, Stopp
             .inc();
     };
     if outcome == Outcome::Rest(Rest::Gone) {
-        context.agents.forget(&gathered.snapshot.subject.name);
+        let subject = &gathered.snapshot.subject;
+        context.agents.forget(&subject.name);
+        context
+            .metrics
+            .say(&subject.name, &subject.before.conditions, &[]);
         context.known().remove(&gathered.snapshot.subject.uid);
         return Ok(Action::await_change());
     }
-    let again = say(object, context, &gathered, &outcome).await?;
+    if !context.may_work() {
+        return Err(Stopped::Changed("the holder of the lease".to_owned()));
+    }
+    let again = say(object, context, &gathered, &outcome, steps > 0).await?;
     stopped.map_or(Ok(Action::requeue(again)), Err)
 }
 
@@ -133,6 +156,7 @@ async fn say(
     context: &Context,
     gathered: &gather::Gathered,
     outcome: &Outcome,
+    did: bool,
 ) -> Result<Duration, Stopped> {
     let snapshot = &gathered.snapshot;
     let uid = &snapshot.subject.uid;
@@ -151,24 +175,43 @@ async fn say(
         },
         &mut memory,
     );
-    if verdict.status != snapshot.subject.before {
+    let news = verdict.status != snapshot.subject.before;
+    if news {
         write(context, &snapshot.subject.name, &verdict.status).await?;
         context.metrics.status_writes.inc();
-        events::tell(context, object, &verdict.transitions).await;
+        let before = &snapshot.subject.before.conditions;
+        events::tell(context, object, before, &verdict.transitions).await;
     }
-    {
+    context.metrics.say(
+        &snapshot.subject.name,
+        &snapshot.subject.before.conditions,
+        &verdict.status.conditions,
+    );
+    let unchanged = {
         let mut known = context.known();
         let known = known.entry(uid.clone()).or_default();
         known.memory = memory;
         known.written = Some((object.resource_version(), verdict.status));
-    }
-    if verdict.unsettled {
+        if news || did {
+            known.changed = Some(Instant::now());
+        }
+        known.changed.get_or_insert_with(Instant::now).elapsed()
+    };
+    if verdict.unsettled && unchanged < HURRY {
         context.hub.hurry(&object.spec.tailnet_ref.name);
     }
+    let waiting = matches!(
+        outcome,
+        Outcome::Rest(Rest::Blocked(_) | Rest::DeletionBlocked(_) | Rest::Unresolved(_))
+    );
+    let resync = context.settings.resync;
+    let soon = UNSETTLED.max(unchanged / 4);
     let usual = if verdict.unsettled {
-        UNSETTLED
+        soon.min(resync)
+    } else if waiting {
+        soon.min(WAITING).min(resync)
     } else {
-        context.settings.resync
+        resync
     };
     Ok(verdict.again.map_or(usual, |again| again.min(usual)))
 }

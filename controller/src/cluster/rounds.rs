@@ -11,6 +11,7 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::time::Instant;
 
 use super::{Context, tailnets};
+use crate::metrics::TailnetLabel;
 
 /// Between two lists while a gateway is not settled.
 const HURRY: Duration = Duration::from_secs(1);
@@ -52,11 +53,20 @@ async fn one(context: Arc<Context>, name: String) -> String {
         if slow {
             slow_at = began + SLOWLY;
         }
-        tailnet.round(&context, &object, slow).await;
+        if context.may_work() {
+            tailnet.round(&context, &object, slow).await;
+        }
         tokio::select! {
             () = tokio::time::sleep_until(began + context.settings.headscale_interval) => {}
-            () = wake.notified() => tokio::time::sleep_until(began + HURRY).await,
+            () = wake.notified() => {
+                // New names are served at once; the rest has its pace.
+                tailnets::names(&context, &object).await;
+                tokio::time::sleep_until(began + HURRY).await;
+            }
         }
     }
+    context.metrics.reachable.remove(&TailnetLabel {
+        tailnet: name.clone(),
+    });
     name
 }

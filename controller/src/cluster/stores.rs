@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DynamicObject};
+use kube::api::{Api, DynamicObject, TypeMeta};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::kinds::Family;
 use super::{Hub, Trigger, watch};
-use crate::crd::{Tailnet, TailnetEgress, TailnetGateway, TailnetIngress};
+use crate::crd::{Tailnet, TailnetEgress, TailnetGateway, TailnetIngress, TailnetSite};
+use crate::handover;
 use crate::reconcile::marks::{MANAGED_BY, MANAGER};
 use crate::tasks::Tasks;
 
@@ -32,6 +33,8 @@ pub struct Stores {
     pub egresses: Store<TailnetEgress>,
     /// Ingresses of all namespaces.
     pub ingresses: Store<TailnetIngress>,
+    /// Sites.
+    pub sites: Store<TailnetSite>,
     /// Pods of gateways.
     pub pods: Store<Pod>,
     objects: BTreeMap<Family, Store<DynamicObject>>,
@@ -43,6 +46,7 @@ pub struct Watches {
     tailnets: Writer<Tailnet>,
     egresses: Writer<TailnetEgress>,
     ingresses: Writer<TailnetIngress>,
+    sites: Writer<TailnetSite>,
     pods: Writer<Pod>,
     objects: Vec<(Family, Writer<DynamicObject>)>,
 }
@@ -55,6 +59,7 @@ impl Stores {
             tailnets: Writer::default(),
             egresses: Writer::default(),
             ingresses: Writer::default(),
+            sites: Writer::default(),
             pods: Writer::default(),
             objects: Family::ALL
                 .into_iter()
@@ -66,6 +71,7 @@ impl Stores {
             tailnets: watches.tailnets.as_reader(),
             egresses: watches.egresses.as_reader(),
             ingresses: watches.ingresses.as_reader(),
+            sites: watches.sites.as_reader(),
             pods: watches.pods.as_reader(),
             objects: watches
                 .objects
@@ -82,6 +88,7 @@ impl Stores {
         self.tailnets.wait_until_ready().await?;
         self.egresses.wait_until_ready().await?;
         self.ingresses.wait_until_ready().await?;
+        self.sites.wait_until_ready().await?;
         self.pods.wait_until_ready().await?;
         for store in self.objects.values() {
             store.wait_until_ready().await?;
@@ -93,7 +100,17 @@ impl Stores {
     pub(super) fn object(&self, family: Family, namespace: &str, name: &str) -> Option<Value> {
         let reference = ObjectRef::new_with(name, family.resource()).within(namespace);
         let object = self.objects.get(&family)?.get(&reference)?;
-        serde_json::to_value(object.as_ref()).ok()
+        typed(object.as_ref().clone(), family)
+    }
+
+    /// The ConfigMaps with this label, as JSON.
+    pub(crate) fn config_maps(&self, label: &str, value: &str) -> Vec<Value> {
+        let maps = self.objects.get(&Family::ConfigMap).map(Store::state);
+        maps.into_iter()
+            .flatten()
+            .filter(|map| map.labels().get(label).is_some_and(|has| has == value))
+            .filter_map(|map| serde_json::to_value(map.as_ref()).ok())
+            .collect()
     }
 
     /// The gateways of a tailnet.
@@ -119,6 +136,7 @@ impl Watches {
             tailnets,
             egresses,
             ingresses,
+            sites,
             pods,
             objects,
         } = self;
@@ -170,6 +188,15 @@ impl Watches {
         tasks.start("watch of ingresses", follow);
 
         let told = notes.clone();
+        let changed = move |site: TailnetSite| {
+            told.hub.hurry(&site.spec.tailnet_ref.name);
+            std::future::ready(())
+        };
+        let api = Api::all(client.clone());
+        let follow = watch::follow("TailnetSite", api, all.clone(), sites, changed);
+        tasks.start("watch of sites", follow);
+
+        let told = notes.clone();
         let changed = move |pod: Pod| {
             let told = told.clone();
             async move { told.instance(&pod).await }
@@ -185,6 +212,9 @@ impl Watches {
                 async move {
                     told.instance(&object).await;
                     if family == Family::ConfigMap {
+                        if object.labels().contains_key(handover::LABEL) {
+                            told.hub.notice_handover();
+                        }
                         told.hosts(&object.name_any()).await;
                     }
                 }
@@ -200,6 +230,16 @@ impl Watches {
             tasks.start("watch of objects", follow);
         }
     }
+}
+
+/// An object as JSON, with its kind: those of a list come without.
+fn typed(mut object: DynamicObject, family: Family) -> Option<Value> {
+    let resource = family.resource();
+    object.types = Some(TypeMeta {
+        api_version: resource.api_version,
+        kind: resource.kind,
+    });
+    serde_json::to_value(object).ok()
 }
 
 fn family_name(family: Family) -> &'static str {
@@ -250,5 +290,25 @@ impl Notes {
         for tailnet in tailnets {
             self.tailnet(&tailnet.name_any()).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::ObjectMeta;
+
+    use super::*;
+
+    #[test]
+    fn an_object_of_a_list_has_its_kind_although_the_list_does_not_say_it() {
+        let listed = DynamicObject {
+            types: None,
+            metadata: ObjectMeta::default(),
+            data: serde_json::json!({ "rules": [] }),
+        };
+        let value = typed(listed, Family::Role).unwrap();
+        assert_eq!(value["kind"], "Role");
+        assert_eq!(value["apiVersion"], "rbac.authorization.k8s.io/v1");
+        assert_eq!(value["rules"], serde_json::json!([]));
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
 use kube::api::{Api, Patch};
 use serde_json::{Value, json};
@@ -15,9 +14,10 @@ use tsunaro_model::gateway::{self, Egress, hosts_file, wanted_routes};
 use super::failure::words;
 use super::hub::View;
 use super::kinds::Family;
-use super::{Context, apply, gather};
+use super::{Context, apply, conditions, gather, sites};
 use crate::crd;
 use crate::headscale::{ApiKey, Headscale, Node, NodeCache, NodeList, ServerUrl, Trust};
+use crate::metrics::TailnetLabel;
 use crate::reconcile::marks::{MANAGED_BY, MANAGER};
 use crate::reconcile::names::{condition, reason};
 use crate::reconcile::policy::{self, Need};
@@ -54,6 +54,9 @@ impl Tailnet {
             self.trigger_all(context).await;
             return;
         };
+        if slow {
+            hosts(context, &tailnet).await;
+        }
         let server = self.server(context, &tailnet, slow).await;
         let nodes = match &server {
             Ok(server) => {
@@ -63,14 +66,16 @@ impl Tailnet {
             }
             Err(why) => Err(why.clone()),
         };
+        let label = TailnetLabel {
+            tailnet: self.name.clone(),
+        };
+        let reachable = context.metrics.reachable.get_or_create_owned(&label);
+        reachable.set(i64::from(nodes.is_ok()));
         if slow
             && let Ok(server) = &server
             && nodes.is_ok()
         {
             self.policy(context, &tailnet, server).await;
-        }
-        if slow {
-            hosts(context, &tailnet).await;
         }
         let first = context.hub.view(&self.name).is_none();
         context.hub.set(
@@ -82,6 +87,7 @@ impl Tailnet {
             },
         );
         self.say(context, object, &server, &nodes).await;
+        sites::say(context, &tailnet, nodes.as_deref()).await;
         if first {
             self.trigger_all(context).await;
         }
@@ -214,29 +220,15 @@ impl Tailnet {
             ),
         };
         let before = object.status.clone().unwrap_or_default();
-        let conditions: Vec<Condition> = [
+        let conditions = [
             (condition::READY, &ready),
             (condition::POLICY_IN_SYNC, &self.policy_said),
         ]
         .into_iter()
         .map(|(kind, (status, reason, message))| {
             let status = if *status { "True" } else { "False" };
-            let old = before
-                .conditions
-                .iter()
-                .find(|old| old.type_ == kind && old.status == status);
-            let now = k8s_openapi::jiff::Timestamp::from_second(jiff::Timestamp::now().as_second());
-            Condition {
-                type_: kind.to_owned(),
-                status: status.to_owned(),
-                reason: (*reason).to_owned(),
-                message: message.clone(),
-                observed_generation: object.metadata.generation,
-                last_transition_time: old.map_or_else(
-                    || Time(now.unwrap_or_default()),
-                    |old| old.last_transition_time.clone(),
-                ),
-            }
+            let said = (kind, status, *reason, message.clone());
+            conditions::dated(said, &before, object.metadata.generation)
         })
         .collect();
         let status = crd::Status {
@@ -349,6 +341,13 @@ async fn base_policy(context: &Context, base: Option<&gateway::KeyRef>) -> Resul
         .and_then(|data| data.get(key)?.as_str().map(str::to_owned))
         .ok_or_else(|| format!("ConfigMap {namespace}/{name} has no {key}"))?;
     policy::parse(&text).map_err(|error| format!("ConfigMap {namespace}/{name}: {error}"))
+}
+
+/// Writes the hosts file of a Tailnet that is valid.
+pub(super) async fn names(context: &Context, object: &crd::Tailnet) {
+    if let Ok((tailnet, _)) = crd::tailnet(object) {
+        hosts(context, &tailnet).await;
+    }
 }
 
 /// Writes the hosts file, unless somebody else does.

@@ -1,11 +1,11 @@
 //! Files of custom resources, and printing what is found in them.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use tsunaro_model::finding::Finding;
+use tsunaro_model::finding::{Finding, Position, Severity};
 use tsunaro_model::gateway::{Located, Parsed, check_together, parse};
 
 /// What a path of `-` is called in findings.
@@ -31,7 +31,7 @@ impl Files {
     /// Reads and parses all of them; of a directory, the files of YAML and JSON in it.
     pub(crate) fn read(paths: &[PathBuf]) -> Result<Self> {
         let mut files = Self::default();
-        for path in expand(paths)? {
+        for path in expand(paths, &mut files.findings)? {
             let (name, text) = read(&path)?;
             let Parsed {
                 objects,
@@ -84,8 +84,8 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// The files themselves.
-fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+/// The files themselves; of what a directory has besides, the findings tell.
+fn expand(paths: &[PathBuf], findings: &mut Vec<(String, Finding)>) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
         if is_stdin(path) || !path.is_dir() {
@@ -97,10 +97,17 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         for entry in std::fs::read_dir(path).with_context(cannot_list)? {
             let file = entry.with_context(cannot_list)?.path();
             let ending = file.extension().and_then(|ending| ending.to_str());
-            // Nobody means a pipe by naming its directory; a link that leads nowhere is told by reading.
-            let is_other = std::fs::metadata(&file).is_ok_and(|meta| !meta.is_file());
-            if ending.is_some_and(|ending| ENDINGS.contains(&ending)) && !is_other {
-                found.push(file);
+            if !ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
+                continue;
+            }
+            match std::fs::metadata(&file) {
+                // Editors lock a file by such a link beside it.
+                Err(error) if error.kind() == ErrorKind::NotFound && file.is_symlink() => {
+                    findings.push((file.display().to_string(), leads_nowhere()));
+                }
+                // Nobody means a pipe by naming its directory.
+                Ok(meta) if !meta.is_file() => {}
+                _ => found.push(file),
             }
         }
         if found.is_empty() {
@@ -113,6 +120,16 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         files.extend(found);
     }
     Ok(files)
+}
+
+fn leads_nowhere() -> Finding {
+    Finding {
+        severity: Severity::Warning,
+        position: Position { line: 1, column: 1 },
+        field: String::new(),
+        what: "it is a link that leads nowhere, and left out".to_owned(),
+        fix: "remove it, or put back what it leads to".to_owned(),
+    }
 }
 
 fn read(path: &Path) -> Result<(String, String)> {

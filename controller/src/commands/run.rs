@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tracing_subscriber::EnvFilter;
 use tsunaro_controller::cluster::Settings;
+use tsunaro_controller::lease::Limits;
+use tsunaro_controller::run::Election;
 
 use crate::cli::{LogFormat, RunArgs};
 
@@ -15,6 +17,9 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode> {
         http_listen,
         headscale_interval,
         resync,
+        leader_elect,
+        lease_name,
+        lease_duration,
         log_format,
     } = args;
     let (writer, _guard) = tracing_appender::non_blocking::NonBlockingBuilder::default()
@@ -38,10 +43,22 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode> {
         headscale_interval: Duration::from_secs(headscale_interval),
         resync: Duration::from_secs(resync),
     };
+    let election = if leader_elect {
+        Election::Lease {
+            name: lease_name,
+            limits: Limits::of(Duration::from_secs(lease_duration)),
+        }
+    } else {
+        Election::Alone
+    };
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(tsunaro_controller::run::run(settings, http_listen))?;
+        .block_on(tsunaro_controller::run::run(
+            settings,
+            http_listen,
+            election,
+        ))?;
     Ok(ExitCode::SUCCESS)
 }

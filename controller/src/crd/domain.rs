@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use serde::Serialize;
 use thiserror::Error;
 use tsunaro_model::finding::Finding;
-use tsunaro_model::gateway::{Egress, Gateway, Ingress, Object, Tailnet, parse};
+use tsunaro_model::gateway::{Egress, Gateway, Ingress, Object, Site, Tailnet, parse};
 
 /// Why an object of the API server is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -78,6 +78,19 @@ pub fn egress(object: &super::TailnetEgress) -> Result<Egress, Invalid> {
 pub fn ingress(object: &super::TailnetIngress) -> Result<Ingress, Invalid> {
     match read(object)? {
         (Object::Ingress(ingress), _) => Ok(ingress),
+        _ => Err(Invalid {
+            findings: Vec::new(),
+        }),
+    }
+}
+
+/// A site.
+///
+/// # Errors
+/// What the validation finds wrong.
+pub fn site(object: &super::TailnetSite) -> Result<Site, Invalid> {
+    match read(object)? {
+        (Object::Site(site), _) => Ok(site),
         _ => Err(Invalid {
             findings: Vec::new(),
         }),

@@ -21,7 +21,7 @@ use super::status::GatewayStatus;
     plural = "tailnetgateways",
     shortname = "tngw",
     shortname = "tgw",
-    category = "tailnet",
+    category = "tsunaro",
     status = "GatewayStatus",
     derive = "PartialEq",
     doc = "A subnet router and split-DNS resolver between this cluster, its site and a Headscale tailnet, in one Pod.",
@@ -122,6 +122,10 @@ pub struct GatewayRoutes {
     /// expects to see each /32. Default: true.
     #[serde(default = "yes")]
     pub aggregate: bool,
+    /// Whether hosts of the site see the gateway's own address as the sender of what the tailnet sends.
+    /// With false they see the peer's, and need a route for 100.64.0.0/10 to the gateway. Default: true.
+    #[serde(default = "yes")]
+    pub snat: bool,
 }
 
 /// The load balancer Service by which tailnet clients ask for names.

@@ -3,6 +3,7 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::{Serialize, Serializer};
 
 /// A text that is no id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +57,12 @@ macro_rules! id {
 
             fn from_str(text: &str) -> Result<Self, InvalidId> {
                 parse(text).map(Self)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(&self.0)
             }
         }
 

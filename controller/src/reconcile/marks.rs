@@ -16,6 +16,15 @@ pub const KEY_EXPIRATION: &str = "tsunaro.io/key-expiration";
 pub const KEY_ID: &str = "tsunaro.io/key-id";
 /// Annotation of the key Secret: when keys were minted in the last hour, separated by spaces.
 pub const MINTED: &str = "tsunaro.io/minted";
+/// Annotation of the key Secret: the id of the node whose login is being renewed. It is there before
+/// that node is deleted, so that our own deletion is not taken for an administrator's.
+pub const RENEWING: &str = "tsunaro.io/renewing";
+/// Annotation of the key Secret: ids of nodes that used a key of the gateway and are not its own,
+/// separated by spaces.
+pub const STRANGERS: &str = "tsunaro.io/used-by-others";
+/// Annotation of a gateway, by a person: renew the login of this node, although the spec says to
+/// hold it.
+pub const RENEW_LOGIN: &str = "tsunaro.io/renew-login";
 /// Annotation of the Pod: a digest of what it mounts. kubelet refreshes mounts at once when any
 /// annotation of a Pod changes, instead of within a minute.
 pub const MOUNTS: &str = "tsunaro.io/mounts";

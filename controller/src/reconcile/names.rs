@@ -20,6 +20,10 @@ pub mod condition {
     pub const CLUSTER_DNS_FORWARD: &str = "ClusterDNSForward";
     /// No node of an earlier gateway is left over.
     pub const STALE_NODES: &str = "StaleNodes";
+    /// Nodes with the right tags advertise every prefix of a site.
+    pub const ADVERTISED: &str = "Advertised";
+    /// They are approved for every prefix of a site.
+    pub const APPROVED: &str = "Approved";
     /// The policy has what the gateways of a tailnet need.
     pub const POLICY_IN_SYNC: &str = "PolicyInSync";
 }
@@ -66,6 +70,10 @@ pub mod reason {
     pub const NODE_EXPIRED: &str = "NodeExpired";
     /// The node is no longer at Headscale.
     pub const NODE_DELETED: &str = "NodeDeleted";
+    /// tailscaled has lost its login.
+    pub const LOGIN_LOST: &str = "LoginLost";
+    /// Another node is logged in with a key of the gateway.
+    pub const KEY_USED_ELSEWHERE: &str = "KeyUsedElsewhere";
     /// A wanted prefix is not advertised.
     pub const NOT_ADVERTISED: &str = "NotAdvertised";
     /// A prefix is advertised that nobody wants.
@@ -76,6 +84,12 @@ pub mod reason {
     pub const NOT_SERVING: &str = "NotServing";
     /// All wanted prefixes are advertised, approved, and served by some node.
     pub const APPROVED: &str = "Approved";
+    /// Every prefix of a site is advertised.
+    pub const ADVERTISED: &str = "Advertised";
+    /// Every prefix of a site is advertised, approved and served.
+    pub const READY: &str = "Ready";
+    /// Another site has a prefix of this one.
+    pub const OVERLAPS: &str = "Overlaps";
     /// The Pod is as its template says.
     pub const POD_CURRENT: &str = "PodCurrent";
     /// The template has changed since the Pod was made.

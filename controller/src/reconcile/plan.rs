@@ -1,7 +1,6 @@
 //! The next step of one gateway.
 
 mod fresh;
-mod login;
 mod teardown;
 
 use std::collections::BTreeSet;
@@ -11,6 +10,7 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use tsunaro_model::gateway;
 
+use super::login;
 use super::snapshot::{Control, Owner, Snapshot, Spec, StateSecret, v4};
 use crate::headscale::{KeyId, NodeId};
 
@@ -91,8 +91,14 @@ pub enum Step {
     Apply(Kind),
     /// Write the receipt, with the key by which the node logs in.
     WriteReceipt(Option<KeyId>),
-    /// Take the used key out of its Secret.
+    /// Take the used key out of its Secret, and with it the note of a renewal.
     EmptyKey,
+    /// Note that the login of this node is being renewed, before the node is deleted.
+    BeginRenewal(NodeId),
+    /// Take back the expiry of the node.
+    ReviveNode(NodeId),
+    /// Note that this node is not the gateway's, although it used a key of it.
+    NoteStranger(NodeId),
     /// Tell kubelet to refresh the Pod's mounts.
     RefreshMounts,
     /// Approve these prefixes of the node: the whole list as it is to be.
@@ -125,6 +131,9 @@ impl Step {
             Self::Apply(_) => "apply",
             Self::WriteReceipt(_) => "write_receipt",
             Self::EmptyKey => "empty_key",
+            Self::BeginRenewal(_) => "begin_renewal",
+            Self::ReviveNode(_) => "revive_node",
+            Self::NoteStranger(_) => "note_stranger",
             Self::RefreshMounts => "refresh_mounts",
             Self::ApproveRoutes(..) => "approve_routes",
             Self::Delete(_) => "delete",
@@ -135,6 +144,18 @@ impl Step {
             Self::DeleteReceipt => "delete_receipt",
             Self::RemoveFinalizer => "remove_finalizer",
         }
+    }
+
+    /// Whether it is decided upon a list of nodes that is no older than the decision.
+    pub fn needs_fresh_list(&self) -> bool {
+        matches!(
+            self,
+            Self::MintKey
+                | Self::BeginRenewal(_)
+                | Self::ReviveNode(_)
+                | Self::NoteStranger(_)
+                | Self::DeleteNode(_)
+        )
     }
 }
 
@@ -153,6 +174,8 @@ pub enum Rest {
     Blocked(Block),
     /// Too many keys were minted; the next one may be at this moment.
     MintLimit(Timestamp),
+    /// The login is gone, and a person decides.
+    LoginHeld(login::Loss),
     /// The Pod has to end before the deletion goes on.
     PodEnding,
     /// The deletion waits for a person, for this reason.
@@ -203,8 +226,13 @@ pub fn plan(snapshot: &Snapshot, now: Timestamp) -> Plan {
     if snapshot.state == StateSecret::Missing && !begun {
         return Plan::Do(Step::CreateState);
     }
-    if let Some(plan) = login::plan(snapshot, now) {
-        return plan;
+    if let Some(step) = login::step(snapshot, now) {
+        return Plan::Do(step);
+    }
+    let login_rest = login::rest(snapshot, now);
+    // Without a key there is nothing to run for, yet.
+    if let Some(rest) = login_rest.clone().filter(|_| !begun) {
+        return Plan::Rest(rest);
     }
     if let Some(child) = snapshot.children.iter().find(|child| child.is_drifted()) {
         return Plan::Do(Step::Apply(child.kind));
@@ -212,7 +240,7 @@ pub fn plan(snapshot: &Snapshot, now: Timestamp) -> Plan {
     if !begun {
         return Plan::Do(Step::WriteReceipt(snapshot.key.id()));
     }
-    if login::is_over(snapshot) {
+    if login::is_over(snapshot, now) {
         return Plan::Do(Step::EmptyKey);
     }
     if let Some(pod) = snapshot.pod.as_ref().filter(|pod| !pod.going)
@@ -223,7 +251,7 @@ pub fn plan(snapshot: &Snapshot, now: Timestamp) -> Plan {
     if let Some(step) = approval(snapshot) {
         return Plan::Do(step);
     }
-    Plan::Rest(Rest::Settled)
+    Plan::Rest(login_rest.unwrap_or(Rest::Settled))
 }
 
 /// What is missing. Once the gateway runs, Headscale may be away: nothing is taken back for that.
@@ -243,7 +271,9 @@ fn approval(snapshot: &Snapshot) -> Option<Step> {
     if !matches!(tailnet.policy, gateway::Policy::Apply { .. }) {
         return None;
     }
-    let node = snapshot.node()?;
+    let node = snapshot
+        .node()
+        .filter(|node| !snapshot.busy.contains(&node.id))?;
     let missing: Vec<IpNet> = snapshot
         .spec
         .wanted()

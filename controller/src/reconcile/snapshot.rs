@@ -4,19 +4,24 @@ mod child;
 mod pod;
 mod secrets;
 
-use std::net::Ipv4Addr;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 pub use child::{Child, Owner, digest, drifted, ours};
 use ipnet::{IpNet, Ipv4Net};
+use jiff::Timestamp;
 pub use pod::{Pod, Workload, pod, workload};
-pub use secrets::{KeySecret, Receipt, StateSecret, key_secret, receipt, state_secret};
+pub use secrets::{
+    KeyFate, KeyNotes, KeySecret, Receipt, StateSecret, key_notes, key_secret, receipt,
+    state_secret,
+};
 use serde_json::Value;
 use tsunaro_model::gateway::{Gateway, Tailnet};
 use tsunaro_model::report::StatusReport;
 
 use crate::crd::{DeletionPolicy, GatewayStatus};
-use crate::headscale::{KeyId, Node, NodeList};
+use crate::headscale::{KeyId, Node, NodeId, NodeList};
 
 /// Everything about one gateway.
 #[derive(Debug, Clone)]
@@ -35,6 +40,10 @@ pub struct Snapshot {
     pub state: StateSecret,
     /// The Secret with the pre-auth key.
     pub key: KeySecret,
+    /// What is written beside the key.
+    pub notes: KeyNotes,
+    /// What Headscale says of the key, if it was asked: only when a login was refused.
+    pub key_fate: Option<KeyFate>,
     /// The receipt.
     pub receipt: Receipt,
     /// The nine objects in the order in which they are applied; empty without a valid spec.
@@ -45,6 +54,8 @@ pub struct Snapshot {
     pub mounts: String,
     /// What the agent in the Pod says.
     pub agent: Agent,
+    /// Nodes of the tailnet whose approvals are being moved: nobody else changes them meanwhile.
+    pub busy: BTreeSet<NodeId>,
 }
 
 /// The gateway's object, apart from what it asks for.
@@ -64,6 +75,8 @@ pub struct Subject {
     pub deletion_policy: DeletionPolicy,
     /// A person asked to delete it without Headscale.
     pub forget_node: bool,
+    /// The loss that a person wants to have renewed, in the words of the condition.
+    pub renew: Option<String>,
     /// What was last said about it.
     pub before: GatewayStatus,
 }
@@ -142,22 +155,47 @@ impl Snapshot {
         }
     }
 
-    /// The gateway's node: the one that logged in with a key of ours. Should that key be gone from
-    /// Headscale, the one that was known before.
+    /// The gateway's node: of those that logged in with a key of ours, the one whose address
+    /// tailscaled says it has; else the one that was known before; else, while tailscaled has no
+    /// address, the newest with our host name. Should our keys be gone from Headscale, or the Secret
+    /// that names them, the one that was known before.
     pub fn node(&self) -> Option<&Node> {
         let nodes = self.nodes()?;
         let keys = self.keys();
-        let by_key = nodes
-            .iter()
-            .rev()
-            .find(|node| node.key.is_some_and(|key| keys.contains(&key)));
-        by_key.or_else(|| {
-            let known = self.subject.before.node_id.as_ref()?.parse().ok()?;
-            let hostname = &self.spec.gateway()?.hostname;
-            nodes
-                .get(known)
-                .filter(|node| node.hostname.eq_ignore_ascii_case(hostname) && node.key.is_none())
-        })
+        let hostname = &self.spec.gateway()?.hostname;
+        let ours = |node: &&Node| {
+            node.key.is_some_and(|key| keys.contains(&key))
+                && !self.notes.strangers.contains(&node.id)
+        };
+        let addresses = self.addresses();
+        let has_address = |node: &&Node| node.addresses.iter().any(|at| addresses.contains(at));
+        let newest = || nodes.iter().rev().filter(ours);
+        let known = self.known_node().and_then(|id| nodes.get(id));
+        newest()
+            .find(has_address)
+            .or_else(|| known.filter(ours))
+            .or_else(|| {
+                let same_name = |node: &&Node| node.hostname.eq_ignore_ascii_case(hostname);
+                newest().find(same_name).filter(|_| addresses.is_empty())
+            })
+            .or_else(|| known.filter(|node| node.hostname.eq_ignore_ascii_case(hostname)))
+    }
+
+    /// The node that was last seen as the gateway's.
+    pub fn known_node(&self) -> Option<NodeId> {
+        let known = self.subject.before.node_id.as_ref()?.parse().ok()?;
+        (!self.notes.strangers.contains(&known)).then_some(known)
+    }
+
+    /// The tailnet addresses that tailscaled says it has.
+    fn addresses(&self) -> Vec<IpAddr> {
+        self.report()
+            .and_then(|report| report.tailnet.as_ref())
+            .filter(|tailnet| tailnet.backend_state != "NeedsLogin")
+            .into_iter()
+            .flat_map(|tailnet| &tailnet.addresses)
+            .filter_map(|address| address.parse().ok())
+            .collect()
     }
 
     /// The ids of keys that were minted for this gateway.
@@ -169,9 +207,18 @@ impl Snapshot {
             .collect()
     }
 
-    /// Whether the node has logged in at some time.
-    pub fn has_logged_in(&self) -> bool {
-        self.state.has_login() || self.key.is_spent() || self.node().is_some()
+    /// When keys were minted in the hour before `now`, oldest first.
+    pub fn minted_lately(&self, now: Timestamp) -> Vec<Timestamp> {
+        let remembered = self.notes.minted.iter().copied();
+        let all: BTreeSet<Timestamp> = remembered.chain(self.key.minted_lately(now)).collect();
+        all.into_iter()
+            .filter(|at| now.duration_since(*at) < secrets::HOUR)
+            .collect()
+    }
+
+    /// When the next key may be minted; None for now.
+    pub fn next_mint(&self, now: Timestamp) -> Option<Timestamp> {
+        secrets::next_mint(&self.minted_lately(now), now)
     }
 
     /// The agent's report.

@@ -14,6 +14,7 @@ pub use calm::Memory;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use super::login;
 use super::names::{condition, reason};
 use super::plan::Rest;
 use super::snapshot::{Snapshot, Spec};
@@ -124,8 +125,8 @@ pub fn judge(judgement: &Judgement<'_>, memory: &mut Memory) -> Verdict {
     let Judgement {
         snapshot,
         outcome,
+        namespace,
         now,
-        ..
     } = *judgement;
     let before = &snapshot.subject.before;
     let generation = snapshot.subject.generation;
@@ -135,8 +136,8 @@ pub fn judge(judgement: &Judgement<'_>, memory: &mut Memory) -> Verdict {
         accepted(snapshot),
         rest::resolved_refs(snapshot),
         routes::in_sync(snapshot, &routes),
-        rest::workload_current(snapshot, outcome),
-        rest::service_ready(snapshot),
+        rest::workload_current(judgement),
+        rest::service_ready(snapshot, namespace),
         rest::dns_ready(snapshot),
         Said::new(
             condition::CLUSTER_DNS_FORWARD,
@@ -144,12 +145,7 @@ pub fn judge(judgement: &Judgement<'_>, memory: &mut Memory) -> Verdict {
             reason::EXTERNALLY_MANAGED,
             rest::forward_message(snapshot),
         ),
-        Said::new(
-            condition::STALE_NODES,
-            Truth::Unknown,
-            reason::EXTERNALLY_MANAGED,
-            "nodes of earlier routers are their administrator's to delete (headscale nodes list)",
-        ),
+        stale_nodes(snapshot),
     ];
     let mut transitions = Vec::new();
     let mut conditions = Vec::with_capacity(said.len());
@@ -209,6 +205,23 @@ pub fn judge(judgement: &Judgement<'_>, memory: &mut Memory) -> Verdict {
         transitions,
         again,
         unsettled: resting && !(ready && in_sync),
+    }
+}
+
+fn stale_nodes(snapshot: &Snapshot) -> Said {
+    match login::strangers(snapshot) {
+        Some(message) => Said::new(
+            condition::STALE_NODES,
+            Truth::True,
+            reason::KEY_USED_ELSEWHERE,
+            message,
+        ),
+        None => Said::new(
+            condition::STALE_NODES,
+            Truth::Unknown,
+            reason::EXTERNALLY_MANAGED,
+            "nodes of earlier routers are their administrator's to delete (headscale nodes list)",
+        ),
     }
 }
 

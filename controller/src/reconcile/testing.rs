@@ -94,6 +94,7 @@ pub(super) fn world() -> World {
                 finalizer: false,
                 deletion_policy: DeletionPolicy::Retain,
                 forget_node: false,
+                renew: None,
                 before: GatewayStatus::default(),
             },
             spec: Spec::Valid {
@@ -106,11 +107,14 @@ pub(super) fn world() -> World {
             policy: None,
             state: StateSecret::Missing,
             key: KeySecret::Missing,
+            notes: KeyNotes::default(),
+            key_fate: None,
             receipt: Receipt::Missing,
             children,
             pod: None,
             mounts: "mounts".to_owned(),
             agent: Agent::Absent,
+            busy: BTreeSet::new(),
         },
         keys: Vec::new(),
         now: NOW,
@@ -231,6 +235,7 @@ impl World {
                 let nanos = i32::try_from(self.keys.len()).unwrap() + 1;
                 let expiration = self.now + SignedDuration::new(86_400, nanos);
                 let minted: Vec<_> = minted.into_iter().chain([self.now]).collect();
+                snapshot.key_fate = None;
                 snapshot.key = KeySecret::Intended {
                     expiration,
                     minted: minted.clone(),
@@ -267,9 +272,19 @@ impl World {
             }
             Step::WriteReceipt(key) => snapshot.receipt = Receipt::Ours { key: *key },
             Step::EmptyKey => {
-                let id = snapshot.key.id().unwrap();
-                snapshot.key = KeySecret::Spent { id, minted };
+                snapshot.notes.renewing = None;
+                if let Some(id) = snapshot.key.id() {
+                    snapshot.key = KeySecret::Spent { id, minted };
+                }
             }
+            Step::BeginRenewal(id) => {
+                snapshot.notes.renewing = Some(*id);
+                if snapshot.key == KeySecret::Missing {
+                    snapshot.key = KeySecret::Idle { minted };
+                }
+            }
+            Step::NoteStranger(id) => snapshot.notes.strangers.push(*id),
+            Step::ReviveNode(id) => self.change_node(*id, |node| node.expiry = Expiry::Never),
             Step::RefreshMounts => {
                 let mounts = snapshot.mounts.clone();
                 snapshot.pod.as_mut().unwrap().mounts = Some(mounts);

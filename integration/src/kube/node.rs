@@ -78,8 +78,8 @@ impl KubeNode {
 
     /// Starts etcd and kube-apiserver alone, and waits until the API answers: nothing runs Pods,
     /// makes a service account or collects garbage. Needs what [`Self::start`] needs.
-    pub fn start_control_plane() -> Result<Self> {
-        let (node, whole) = Self::prepare(KubeOptions::default())?;
+    pub fn start_control_plane(options: KubeOptions<'_>) -> Result<Self> {
+        let (node, whole) = Self::prepare(options)?;
         node.start_api_server()?;
         node.wait_api()?;
         whole.done();

@@ -14,7 +14,7 @@ use super::node::Node;
 use super::wires::CONTROL;
 
 /// A client of the REST interface, with an API key.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Rest {
     namespace: String,
     ca: PathBuf,

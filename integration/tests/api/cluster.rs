@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use tsunaro_integration::kube::KubeNode;
+use tsunaro_integration::kube::{KubeNode, KubeOptions};
 use tsunaro_integration::lab::Output;
 
 use crate::applied::Applied;
@@ -20,7 +20,7 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn start() -> Result<Self> {
-        let node = KubeNode::start_control_plane()?;
+        let node = KubeNode::start_control_plane(KubeOptions::default())?;
         let cluster = Self { node };
         let definitions = in_repository("deploy/crds");
         cluster.kubectl(&["apply", "--filename", &definitions])?;

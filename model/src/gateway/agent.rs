@@ -48,6 +48,7 @@ fn routes_config(gateway: &Gateway, egresses: &[Egress]) -> RoutesConfig {
         lan,
         advertise_egress_targets,
         aggregate,
+        snat,
     } = &gateway.routes;
     let mut targets: Vec<_> = egresses
         .iter()
@@ -61,7 +62,7 @@ fn routes_config(gateway: &Gateway, egresses: &[Egress]) -> RoutesConfig {
         tailnet_lb_cidr: Some(gateway.service.tailnet_lb_cidr),
         egress_targets: targets,
         aggregate: *aggregate,
-        snat: true,
+        snat: *snat,
         refused: Vec::new(),
     }
 }

@@ -37,14 +37,25 @@ pub(super) fn each_object(
     report: &mut Report,
     each: &mut dyn FnMut(&Node, &mut Report),
 ) {
-    match list(document) {
-        Some(items) => items.iter().for_each(|item| each(item, report)),
-        None => each(document, report),
+    let Some(items) = items(document) else {
+        return each(document, report);
+    };
+    match &items.data {
+        Data::Sequence(items) => items.iter().for_each(|item| each(item, report)),
+        // `items: null` is how some write an empty one.
+        _ if items.is_nothing() => {}
+        Data::Scalar { .. } | Data::Mapping(_) => {
+            let place = Place {
+                position: items.position,
+                field: "items".to_owned(),
+            };
+            report.error(&place, "it must be a list", "write the objects as a list");
+        }
     }
 }
 
 /// The items of a `List`, or of a list of one kind as the API itself answers with.
-fn list(document: &Node) -> Option<&[Node]> {
+fn items(document: &Node) -> Option<&Node> {
     let kind = scalar(document, "kind")?;
     let ours = || {
         let of_kind = kind.strip_suffix("List");
@@ -53,12 +64,7 @@ fn list(document: &Node) -> Option<&[Node]> {
     if kind != "List" && !ours() {
         return None;
     }
-    match &child(document, "items")?.data {
-        Data::Sequence(items) => Some(items),
-        // `items: null` is how some write an empty one.
-        Data::Scalar { .. } => Some(&[]),
-        Data::Mapping(_) => None,
-    }
+    child(document, "items")
 }
 
 /// Reads one object.
@@ -142,10 +148,7 @@ fn warn_of_group(node: &Node, group: &str, kind: &str, report: &mut Report) {
 }
 
 /// Fields of `metadata` that the API server knows and that mean nothing here.
-const OTHER_METADATA: [&str; 12] = [
-    "labels",
-    "annotations",
-    "finalizers",
+const OTHER_METADATA: [&str; 9] = [
     "ownerReferences",
     "generateName",
     "resourceVersion",
@@ -171,6 +174,17 @@ fn metadata(fields: &mut Fields<'_>, report: &mut Report) -> Metadata {
     metadata.name = required_text(&mut inner, "name", "add the object's name", report);
     metadata.namespace = text(&mut inner, "namespace", report);
     metadata.uid = text(&mut inner, "uid", report);
+    for known in ["labels", "annotations"] {
+        if let Some(field) = inner.take(known).filter(|field| !field.node.is_nothing()) {
+            map(field, report);
+        }
+    }
+    if let Some(field) = inner
+        .take("finalizers")
+        .filter(|field| !field.node.is_nothing())
+    {
+        fields::list(field, report, fields::text);
+    }
     for known in OTHER_METADATA {
         inner.take(known);
     }

@@ -162,7 +162,7 @@ fn egress_targets_of_the_own_tailnet_become_routes_unless_switched_off() {
             &["10.0.10.20/32", "192.0.2.0/24", "198.51.100.0/24"][..],
         ),
         (
-            "    aggregate: false\n",
+            "    aggregate: false\n    snat: false\n",
             &[
                 "10.0.10.20/32",
                 "192.0.2.0/24",
@@ -172,6 +172,7 @@ fn egress_targets_of_the_own_tailnet_become_routes_unless_switched_off() {
         ),
     ] {
         let gateway = gateway(&GATEWAY.replace("  service:\n", &format!("{change}  service:\n")));
+        assert_eq!(gateway.routes.snat, change.is_empty());
         let routes: Vec<String> = wanted_routes(&gateway, &egresses)
             .iter()
             .map(ToString::to_string)
@@ -335,6 +336,75 @@ fn lists_are_read_as_their_items_however_they_are_written() {
         assert_eq!(parsed.findings, [], "{list}");
         assert_eq!((parsed.objects.len(), parsed.foreign), (count, 0), "{list}");
     }
+}
+
+#[test]
+fn what_the_api_server_would_not_take_as_a_list_or_as_metadata_is_an_error() {
+    let site = |metadata: &str| {
+        format!(
+            "{{ apiVersion: tsunaro.io/v1alpha1, kind: TailnetSite, metadata: {{ name: a, {metadata} }}, spec: {{ tailnetRef: {{ name: corp }}, prefixes: [192.0.2.0/24] }} }}"
+        )
+    };
+    for (text, field) in [
+        (
+            "{ apiVersion: v1, kind: List, items: 3 }".to_owned(),
+            "items",
+        ),
+        (
+            "{ apiVersion: v1, kind: List, items: { a: b } }".to_owned(),
+            "items",
+        ),
+        (site("annotations: 3"), "metadata.annotations"),
+        (site("annotations: [a]"), "metadata.annotations"),
+        (site("annotations: { a: 3 }"), "metadata.annotations.[a]"),
+        (site("labels: { a: true }"), "metadata.labels.[a]"),
+        (site("finalizers: a"), "metadata.finalizers"),
+        (site("finalizers: [3]"), "metadata.finalizers[0]"),
+    ] {
+        let fields: Vec<String> = parse(&text)
+            .findings
+            .into_iter()
+            .map(|finding| finding.field)
+            .collect();
+        assert_eq!(fields, [field], "{text}");
+    }
+    for fine in [
+        "annotations: null",
+        "annotations: {}",
+        "labels: { a: b }",
+        "finalizers: []",
+        "finalizers: [a/b]",
+    ] {
+        assert_eq!(parse(&site(fine)).findings, [], "{fine}");
+    }
+}
+
+#[test]
+fn more_egress_targets_than_the_agent_takes_are_an_error_of_the_gateway() {
+    let egress = |number: u32| {
+        let target = std::net::Ipv4Addr::from_bits(0x0a00_0000 + number);
+        format!(
+            "---\napiVersion: tsunaro.io/v1alpha1\nkind: TailnetEgress\nmetadata: {{ name: e{number}, namespace: a }}\nspec: {{ tailnetRef: {{ name: corp }}, target: {target} }}\n"
+        )
+    };
+    let check = |text: &str| -> Vec<String> {
+        let parsed = parse(text);
+        assert!(!parsed.findings.iter().any(Finding::is_error));
+        let objects: Vec<_> = parsed.objects.iter().collect();
+        check_together(&objects)
+            .into_iter()
+            .map(|(_, finding)| finding.field)
+            .collect()
+    };
+    let most: String = (1..=4096).map(egress).collect();
+    assert_eq!(check(&format!("{GATEWAY}{most}")), [""; 0]);
+    let more = format!("{GATEWAY}{most}{}", egress(4097));
+    assert_eq!(check(&more), ["spec.routes.advertiseEgressTargets"]);
+    let off = more.replace(
+        "advertiseEgressTargets: true",
+        "advertiseEgressTargets: false",
+    );
+    assert_eq!(check(&off), [""; 0]);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! What only shows when objects are seen together.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use ipnet::Ipv4Net;
 
-use super::{Gateway, Located, Object, Routes, Service, Tailnet};
+use super::{Egress, Gateway, Located, Object, Routes, Service, Tailnet};
 use crate::finding::{Finding, Position, Severity};
+use crate::routes::MAX_EGRESS_TARGETS;
 
 /// Remarks on objects that get in each other's way, by the index of the later one: the same object
 /// twice, gateways that claim one name, Secret or address, prefixes that a tailnet reserves.
@@ -40,6 +41,12 @@ pub fn check_together(objects: &[&Located]) -> Vec<(usize, Finding)> {
                 .filter(|tailnet| tailnet.name == gateway.tailnet)
                 .flat_map(|tailnet| reserved(gateway, tailnet, *position));
             findings.extend(reserved.map(|finding| (index, finding)));
+            let egresses = objects.iter().filter_map(|located| match &located.object {
+                Object::Egress(egress) => Some(egress),
+                _ => None,
+            });
+            let many = too_many_targets(gateway, egresses, *position);
+            findings.extend(many.map(|finding| (index, finding)));
         }
     }
     findings
@@ -175,6 +182,34 @@ fn reserved(gateway: &Gateway, tailnet: &Tailnet, position: Position) -> Vec<Fin
         }
     }
     findings
+}
+
+/// Whether a gateway is to advertise more egress targets than its agent takes.
+pub fn too_many_targets<'e>(
+    gateway: &Gateway,
+    egresses: impl IntoIterator<Item = &'e Egress>,
+    position: Position,
+) -> Option<Finding> {
+    let targets: BTreeSet<_> = egresses
+        .into_iter()
+        .filter(|egress| egress.tailnet == gateway.tailnet)
+        .map(|egress| egress.target)
+        .collect();
+    if !gateway.routes.advertise_egress_targets || targets.len() <= MAX_EGRESS_TARGETS {
+        return None;
+    }
+    let what = format!(
+        "the egresses of the Tailnet {} have {} targets, and {MAX_EGRESS_TARGETS} is the most",
+        gateway.tailnet,
+        targets.len()
+    );
+    let fix = "set it to false, and cover the targets by prefixes of routes.lan";
+    Some(error(
+        "spec.routes.advertiseEgressTargets",
+        what,
+        fix,
+        position,
+    ))
 }
 
 fn overlap(a: Ipv4Net, b: Ipv4Net) -> bool {

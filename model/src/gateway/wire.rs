@@ -55,6 +55,7 @@ pub(super) struct GatewayRoutes {
     pub(super) lan: Option<Given<Vec<Text>>>,
     pub(super) advertise_egress_targets: Option<Given<bool>>,
     pub(super) aggregate: Option<Given<bool>>,
+    pub(super) snat: Option<Given<bool>>,
 }
 
 /// `spec.service`.

@@ -13,9 +13,9 @@ use super::{create, merge, names, server};
 use crate::cluster::Context;
 use crate::cluster::failure::Stopped;
 use crate::cluster::gather::Gathered;
-use crate::headscale::MintRequest;
-use crate::reconcile::marks::{KEY_EXPIRATION, KEY_ID, MINTED};
-use crate::reconcile::{KeySecret, key_secret};
+use crate::headscale::{MintRequest, NodeId};
+use crate::reconcile::marks::{KEY_EXPIRATION, KEY_ID, MINTED, RENEWING, STRANGERS};
+use crate::reconcile::{KeySecret, key_notes, key_secret};
 use crate::render::AUTH_KEY;
 
 /// How long a key is valid.
@@ -31,7 +31,6 @@ pub(super) async fn mint(context: &Context, gathered: &mut Gathered) -> Result<(
     let expiration = intended(&gathered.snapshot.subject.uid, now);
     let minted: Vec<String> = gathered
         .snapshot
-        .key
         .minted_lately(now)
         .into_iter()
         .chain([now])
@@ -62,6 +61,7 @@ pub(super) async fn mint(context: &Context, gathered: &mut Gathered) -> Result<(
         .source()
         .mint_key(&MintRequest { tags, expiration })
         .await?;
+    context.metrics.keys_minted.inc();
     tracing::info!(gateway = %gathered.snapshot.subject.name, id = %key.id, "Minted a pre-auth key");
     let text = ByteString(key.key.secret().as_bytes().to_vec());
     let annotations = json!({ KEY_ID: key.id.to_string() });
@@ -98,7 +98,46 @@ pub(super) async fn discard_lost(
 }
 
 pub(super) async fn empty(context: &Context, gathered: &mut Gathered) -> Result<(), Stopped> {
-    patch(context, gathered, &json!({}), &json!({ AUTH_KEY: null })).await
+    let annotations = json!({ RENEWING: null });
+    patch(context, gathered, &annotations, &json!({ AUTH_KEY: null })).await
+}
+
+pub(super) async fn begin_renewal(
+    context: &Context,
+    gathered: &mut Gathered,
+    node: NodeId,
+) -> Result<(), Stopped> {
+    note(context, gathered, json!({ RENEWING: node.to_string() })).await
+}
+
+pub(super) async fn note_stranger(
+    context: &Context,
+    gathered: &mut Gathered,
+    node: NodeId,
+) -> Result<(), Stopped> {
+    let known = gathered.snapshot.notes.strangers.iter().copied();
+    let all: Vec<String> = known.chain([node]).map(|id| id.to_string()).collect();
+    note(context, gathered, json!({ STRANGERS: all.join(" ") })).await
+}
+
+/// Writes beside the key; makes the Secret if it is not there.
+async fn note(
+    context: &Context,
+    gathered: &mut Gathered,
+    annotations: Value,
+) -> Result<(), Stopped> {
+    if gathered.snapshot.key != KeySecret::Missing {
+        return patch(context, gathered, &annotations, &json!({})).await;
+    }
+    let name = names(gathered).key_secret;
+    let body =
+        json!({ "kind": "Secret", "type": "Opaque", "metadata": { "annotations": annotations } });
+    let created = create(context, &name, gathered, body).await?;
+    let secret: Secret = serde_json::from_value(created).map_err(|error| {
+        Stopped::kubernetes(&format!("Secret {name}"), &kube::Error::SerdeError(error))
+    })?;
+    seen(gathered, &secret);
+    Ok(())
 }
 
 /// Changes the key Secret, if nobody else did meanwhile.
@@ -118,9 +157,19 @@ async fn patch(
         .patch(&name, &merge(), &Patch::Merge(body))
         .await
         .map_err(|error| Stopped::kubernetes(&format!("Secret {name}"), &error))?;
-    gathered.key_version = secret.resource_version();
-    gathered.snapshot.key = key_secret(Some(&secret), &gathered.snapshot.subject.uid);
+    seen(gathered, &secret);
     Ok(())
+}
+
+fn seen(gathered: &mut Gathered, secret: &Secret) {
+    let uid = &gathered.snapshot.subject.uid;
+    gathered.key_version = secret.resource_version();
+    gathered.snapshot.key = key_secret(Some(secret), uid);
+    let minted = std::mem::take(&mut gathered.snapshot.notes.minted);
+    gathered.snapshot.notes = key_notes(Some(secret), uid);
+    gathered.snapshot.notes.minted = minted;
+    // It was about the key before.
+    gathered.snapshot.key_fate = None;
 }
 
 /// A moment that no other key of any gateway expires at: Headscale keeps nanoseconds.

@@ -17,6 +17,11 @@ fn keys_of_known_shape_and_control_characters_are_removed() {
         "Bearer [redacted] [redacted]",
     );
     check("privkey:00ff", "[redacted]");
+    check(
+        "token eyJhbGciOi.eyJpc3M.c2ln-_: bad",
+        "token [redacted]: bad",
+    );
+    check("not Bearer abc.d~ef= here", "not Bearer [redacted] here");
     check(" two\nlines\u{1b}[31m ", "two lines [31m");
 }
 

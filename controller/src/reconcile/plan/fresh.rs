@@ -3,6 +3,11 @@
 use super::super::snapshot::{KeySecret, Receipt, Snapshot, StateSecret};
 use super::{Kind, foreign_child};
 use crate::headscale::{Node, NodeId};
+use crate::reconcile::marks::UID;
+
+/// Kinds of the nine objects, as kubectl takes them; the Pod goes first.
+const KINDS: &str =
+    "statefulset,configmap,service,poddisruptionbudget,rolebinding,role,serviceaccount";
 
 /// What stands in the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,9 +124,11 @@ impl Block {
                 let uid = owner.as_deref().unwrap_or("unknown");
                 format!(
                     "receipt {namespace}/{name} says that a gateway with UID {uid} was created under this \
-                     name and kept; to begin afresh delete its node at Headscale, its Secrets and objects, and \
-                     last the receipt (kubectl -n {namespace} delete configmap {name}), or give this gateway \
-                     another name"
+                     name and kept; to begin afresh delete its objects (kubectl -n {namespace} delete {KINDS} \
+                     -l {UID}={uid}), its Secrets (kubectl -n {namespace} delete secret --ignore-not-found {} {}), its \
+                     node at Headscale, and last the receipt (kubectl -n {namespace} delete configmap {name}); or \
+                     give this gateway another name",
+                    names.state_secret, names.key_secret
                 )
             }
             Self::Object { kind, name, owner } => {

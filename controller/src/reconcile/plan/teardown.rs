@@ -61,7 +61,8 @@ fn workload(snapshot: &Snapshot) -> Option<Plan> {
 fn at_headscale(snapshot: &Snapshot) -> Option<Plan> {
     let begun = snapshot.receipt.is_ours()
         || !matches!(snapshot.key, KeySecret::Missing | KeySecret::Foreign(_));
-    if !begun || snapshot.subject.forget_node {
+    let known = snapshot.subject.before.node_id.is_some();
+    if !(begun || known) || snapshot.subject.forget_node {
         return None;
     }
     let why = match &snapshot.control {

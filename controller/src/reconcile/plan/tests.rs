@@ -233,6 +233,7 @@ fn a_key_that_expired_unused_is_replaced_and_at_most_three_are_minted_in_an_hour
             minted,
         };
         world.keys.iter_mut().for_each(|key| key.expired = true);
+        world.now += SignedDuration::from_secs(1);
         assert_eq!(world.run().0, [Step::MintKey]);
     }
     let minted = world.snapshot.key.minted_lately(world.now);
@@ -349,6 +350,25 @@ fn delete_leaves_alone_what_is_not_this_gateways() {
     let theirs = node(&world, "7", None);
     world.list(vec![theirs]);
     assert_eq!(world.run(), (vec![Step::RemoveFinalizer], Rest::Gone));
+}
+
+#[test]
+fn the_node_goes_although_receipt_and_keys_are_gone_already() {
+    let mut world = World::settled();
+    let id = world.snapshot.node().unwrap().id;
+    world.snapshot.subject.before.node_id = Some(id.to_string());
+    world.snapshot.subject.deleting = true;
+    world.snapshot.subject.deletion_policy = DeletionPolicy::Delete;
+    world.snapshot.pod = None;
+    world.snapshot.state = StateSecret::Missing;
+    world.snapshot.key = KeySecret::Missing;
+    world.snapshot.receipt = Receipt::Missing;
+    for kind in Kind::ALL {
+        world.child(kind).live = None;
+    }
+    let (steps, rest) = world.run();
+    assert_eq!(steps, [Step::DeleteNode(id), Step::RemoveFinalizer]);
+    assert_eq!(rest, Rest::Gone);
 }
 
 #[test]

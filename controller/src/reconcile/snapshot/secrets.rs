@@ -6,12 +6,16 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::super::marks::{KEY_EXPIRATION, KEY_ID, MINTED, RECEIPT_KEY_ID, RECEIPT_UID, UID};
-use crate::headscale::KeyId;
+use super::super::marks::{
+    KEY_EXPIRATION, KEY_ID, MINTED, RECEIPT_KEY_ID, RECEIPT_UID, RENEWING, STRANGERS, UID,
+};
+use crate::headscale::{KeyId, NodeId};
 use crate::render::AUTH_KEY;
 
 /// Where tailscaled keeps which login is in use (`ipn/store.go`).
 const CURRENT_PROFILE: &str = "_current-profile";
+/// Over which mints are counted.
+pub(in super::super) const HOUR: SignedDuration = SignedDuration::from_hours(1);
 /// Keys minted within an hour at most.
 const MINTS_AN_HOUR: usize = 3;
 
@@ -71,6 +75,29 @@ pub enum KeySecret {
     },
 }
 
+/// What is written beside the key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyNotes {
+    /// The node whose login is being renewed.
+    pub renewing: Option<NodeId>,
+    /// Nodes that used a key of the gateway and are not its own.
+    pub strangers: Vec<NodeId>,
+    /// When keys were minted, as far as anybody remembers: who deletes the Secret does not begin the
+    /// count anew.
+    pub minted: Vec<Timestamp>,
+}
+
+/// What Headscale says of the key in the Secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyFate {
+    /// A login with it can succeed.
+    Usable,
+    /// A node has logged in with it.
+    Used,
+    /// It was expired or deleted.
+    Gone,
+}
+
 /// The receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Receipt {
@@ -118,16 +145,8 @@ impl KeySecret {
         minted
             .iter()
             .copied()
-            .filter(|at| now.duration_since(*at) < SignedDuration::from_hours(1))
+            .filter(|at| now.duration_since(*at) < HOUR)
             .collect()
-    }
-
-    /// When the next key may be minted: None for now.
-    pub fn next_mint(&self, now: Timestamp) -> Option<Timestamp> {
-        let lately = self.minted_lately(now);
-        let first = lately.len().checked_sub(MINTS_AN_HOUR)?;
-        let at = lately.get(first)?;
-        at.checked_add(SignedDuration::from_hours(1)).ok()
     }
 }
 
@@ -144,6 +163,13 @@ impl Receipt {
             Self::Missing | Self::Foreign(_) => None,
         }
     }
+}
+
+/// When the next key may be minted, after these mints; None for now.
+pub(in super::super) fn next_mint(minted: &[Timestamp], now: Timestamp) -> Option<Timestamp> {
+    let first = minted.len().checked_sub(MINTS_AN_HOUR)?;
+    let at = minted.get(first)?.checked_add(HOUR).ok()?;
+    (at > now).then_some(at)
 }
 
 /// Reads the state Secret. A receipt of ours proves that it is ours, whatever became of its
@@ -200,6 +226,23 @@ pub fn key_secret(secret: Option<&Secret>, uid: &str) -> KeySecret {
         (false, Some(id), _) => KeySecret::Spent { id, minted },
         (_, None, Some(expiration)) => KeySecret::Intended { expiration, minted },
         (_, None, None) | (true, Some(_), None) => KeySecret::Idle { minted },
+    }
+}
+
+/// Reads what is written beside the key.
+pub fn key_notes(secret: Option<&Secret>, uid: &str) -> KeyNotes {
+    let metadata = secret.map(|secret| &secret.metadata);
+    let Some(metadata) = metadata.filter(|it| annotation(it, UID).as_deref() == Some(uid)) else {
+        return KeyNotes::default();
+    };
+    KeyNotes {
+        renewing: annotation(metadata, RENEWING).and_then(|id| id.parse().ok()),
+        strangers: annotation(metadata, STRANGERS)
+            .unwrap_or_default()
+            .split_whitespace()
+            .filter_map(|id| id.parse().ok())
+            .collect(),
+        minted: Vec::new(),
     }
 }
 

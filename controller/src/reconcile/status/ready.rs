@@ -1,18 +1,20 @@
 //! `Ready`.
 
+use super::super::login;
 use super::super::names::{condition, reason};
 use super::super::plan::{Rest, Unresolved};
 use super::super::snapshot::{Control, Snapshot, Spec};
 use super::{FailureOf, Judgement, Outcome, Said, Truth};
 use crate::crd::RouteStatus;
 use crate::render::Names;
+use jiff::Timestamp;
 
 pub(super) fn of(judgement: &Judgement<'_>, routes: &[RouteStatus]) -> Said {
     let Judgement {
         snapshot,
         outcome,
         namespace,
-        now: _,
+        now,
     } = *judgement;
     let no =
         |reason: &str, message: String| Said::new(condition::READY, Truth::False, reason, message);
@@ -30,9 +32,14 @@ pub(super) fn of(judgement: &Judgement<'_>, routes: &[RouteStatus]) -> Said {
             };
             return no(reason::FRESH_BLOCKED, message);
         }
+        Outcome::Rest(Rest::LoginHeld(_)) => {
+            if let Some(words) = login::told(snapshot, now) {
+                return no(words.reason, words.message);
+            }
+        }
         Outcome::Rest(Rest::MintLimit(at)) => {
             let message = format!(
-                "three pre-auth keys were minted within an hour and none was used; the next one is minted at {at:.0}: \
+                "three pre-auth keys were minted within an hour, and the login is gone again; the next one is minted at {at:.0}: \
                  look at the Pod's log for why its node does not log in"
             );
             return no(reason::MINT_LIMIT, message);
@@ -56,7 +63,7 @@ pub(super) fn of(judgement: &Judgement<'_>, routes: &[RouteStatus]) -> Said {
     if !snapshot.receipt.is_ours() {
         return not_begun(snapshot, outcome);
     }
-    runtime(snapshot, routes)
+    runtime(snapshot, routes, now)
 }
 
 fn not_begun(snapshot: &Snapshot, outcome: &Outcome) -> Said {
@@ -87,7 +94,7 @@ fn not_begun(snapshot: &Snapshot, outcome: &Outcome) -> Said {
 }
 
 /// The Pod runs, the node is online and advertises what is wanted.
-fn runtime(snapshot: &Snapshot, routes: &[RouteStatus]) -> Said {
+fn runtime(snapshot: &Snapshot, routes: &[RouteStatus], now: Timestamp) -> Said {
     let no =
         |reason: &str, message: String| Said::new(condition::READY, Truth::False, reason, message);
     let Some(pod) = &snapshot.pod else {
@@ -108,22 +115,10 @@ fn runtime(snapshot: &Snapshot, routes: &[RouteStatus]) -> Said {
     }
     match &snapshot.control {
         Control::Listed(_) => {
-            let Some(node) = snapshot.node() else {
-                return no_node(snapshot);
-            };
-            if let crate::headscale::Expiry::At(at) = node.expiry
-                && !node.online
-            {
-                return no(
-                    reason::NODE_EXPIRED,
-                    format!(
-                        "node {} was expired at Headscale at {at:.0}; to let it in again: headscale nodes expire \
-                         --identifier {} --disable",
-                        node.given_name, node.id
-                    ),
-                );
+            if let Some(words) = login::told(snapshot, now) {
+                return no(words.reason, words.message);
             }
-            if !node.online {
+            if let Some(node) = snapshot.node().filter(|node| !node.online) {
                 return no(
                     reason::NODE_OFFLINE,
                     format!("node {} is not connected to Headscale", node.given_name),
@@ -160,24 +155,9 @@ fn runtime(snapshot: &Snapshot, routes: &[RouteStatus]) -> Said {
         condition::READY,
         Truth::True,
         reason::FRESH_RUNTIME_READY,
-        "the Pod runs, its node is online and advertises what is wanted",
-    )
-}
-
-fn no_node(snapshot: &Snapshot) -> Said {
-    let no =
-        |reason: &str, message: String| Said::new(condition::READY, Truth::False, reason, message);
-    if let Some(id) = &snapshot.subject.before.node_id {
-        return no(
-            reason::NODE_DELETED,
-            format!(
-                "node {id} was deleted at Headscale, and the gateway carries no traffic: to begin afresh, delete \
-                 this gateway with deletionPolicy Delete and create it again"
-            ),
-        );
-    }
-    no(
-        reason::REGISTERING,
-        "the Pod runs and its node has not logged in yet".to_owned(),
+        format!(
+            "the Pod runs, its node is online and advertises what is wanted{}",
+            login::remarks(snapshot)
+        ),
     )
 }

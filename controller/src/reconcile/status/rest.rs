@@ -5,7 +5,7 @@ use tsunaro_model::report::Tri;
 use super::super::names::{condition, reason};
 use super::super::plan::Kind;
 use super::super::snapshot::{Agent, Control, Snapshot, workload};
-use super::{Failure, FailureOf, Outcome, Said, Truth};
+use super::{Failure, FailureOf, Judgement, Outcome, Said, Truth};
 
 pub(super) fn resolved_refs(snapshot: &Snapshot) -> Said {
     let no = |reason: &str, message: String| {
@@ -27,7 +27,13 @@ pub(super) fn resolved_refs(snapshot: &Snapshot) -> Said {
     }
 }
 
-pub(super) fn workload_current(snapshot: &Snapshot, outcome: &Outcome) -> Said {
+pub(super) fn workload_current(judgement: &Judgement<'_>) -> Said {
+    let Judgement {
+        snapshot,
+        outcome,
+        namespace,
+        now: _,
+    } = *judgement;
     let say = |status, reason: &str, message: String| {
         Said::new(condition::WORKLOAD_CURRENT, status, reason, message)
     };
@@ -59,7 +65,8 @@ pub(super) fn workload_current(snapshot: &Snapshot, outcome: &Outcome) -> Said {
             Truth::False,
             reason::POD_TEMPLATE_STALE,
             format!(
-                "the template has changed since the Pod was made; to apply it: kubectl delete pod {}-0",
+                "the template has changed since the Pod was made; to apply it (the tailnet loses the gateway \
+                 for seconds): kubectl -n {namespace} delete pod {}-0",
                 snapshot.subject.name
             ),
         ),
@@ -71,7 +78,7 @@ pub(super) fn workload_current(snapshot: &Snapshot, outcome: &Outcome) -> Said {
     }
 }
 
-pub(super) fn service_ready(snapshot: &Snapshot) -> Said {
+pub(super) fn service_ready(snapshot: &Snapshot, namespace: &str) -> Said {
     let say = |status, reason: &str, message: String| {
         Said::new(condition::SERVICE_READY, status, reason, message)
     };
@@ -96,7 +103,7 @@ pub(super) fn service_ready(snapshot: &Snapshot) -> Said {
             Truth::False,
             reason::LB_PENDING,
             format!(
-                "no load balancer gave the Service its address {wanted}: see kubectl describe service {}; on a \
+                "no load balancer gave the Service its address {wanted}: see kubectl -n {namespace} describe service {}; on a \
                  cluster with a cloud's own load balancer set service.loadBalancerClass",
                 gateway.name
             ),

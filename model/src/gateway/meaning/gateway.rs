@@ -156,11 +156,13 @@ fn routes(given: wire::GatewayRoutes, report: &mut Report) -> Option<Routes> {
         lan,
         advertise_egress_targets,
         aggregate,
+        snat,
     } = given;
     Some(Routes {
         lan: networks::prefixes(lan?, MAX_LAN_PREFIXES, report),
         advertise_egress_targets: advertise_egress_targets.is_none_or(|given| given.value),
         aggregate: aggregate.is_none_or(|given| given.value),
+        snat: snat.is_none_or(|given| given.value),
     })
 }
 

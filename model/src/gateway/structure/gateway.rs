@@ -101,6 +101,7 @@ fn routes(mut fields: Fields<'_>, report: &mut Report) -> GatewayRoutes {
             .and_then(|field| fields::filled_list(field, fix, report, fields::text)),
         advertise_egress_targets: boolean(&mut fields, "advertiseEgressTargets", report),
         aggregate: boolean(&mut fields, "aggregate", report),
+        snat: boolean(&mut fields, "snat", report),
     };
     fields.close(report);
     routes
