@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tsunaro_integration::say;
 
-use super::site::{COREDNS_IMAGE, NAME, NAMESPACE, POD, Site};
+use super::site::{COREDNS_IMAGE, NAME, NAMESPACE, POD, Site, ZONE};
 use crate::{Named, POD_READY, Shared};
 
 pub(crate) const TESTS: &[Named] = &[(
@@ -169,6 +169,15 @@ fn hosts_absent(site: &Site) -> Result<()> {
         &format!("status, DNSReady={said}"),
     );
     row("", "", &format!("/readyz: {body}"));
+    // Its Services lead to it all the same, and what it does not know it does not deny.
+    for (name, expected) in [("router", "NOERROR"), ("billing-db", "SERVFAIL")] {
+        let name = format!("{name}.{ZONE}");
+        site.wait(&format!("{name} of an agent without hosts"), || {
+            let (code, _) = site.node.machine().dns(&site.dns_ip, &name, "A")?;
+            ensure!(code == expected, "{code}");
+            Ok(Some(()))
+        })?;
+    }
     let hosts = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
