@@ -47,7 +47,6 @@ fn killed_at_every_write_it_ends_the_same_with_one_usable_key_at_most_and_no_orp
         let mut lives = 0;
         loop {
             lives += 1;
-            let kills = lock(&plan).kills;
             let got = chaos
                 .life()
                 .with_context(|| format!("seed {seed}, life {lives}"))?;
@@ -56,7 +55,7 @@ fn killed_at_every_write_it_ends_the_same_with_one_usable_key_at_most_and_no_orp
                 "seed {seed}, life {lives}: {got:#} is not {expected:#}"
             );
             let plan = lock(&plan);
-            if plan.kills == kills && plan.is_through() {
+            if plan.is_through() {
                 break;
             }
             ensure!(lives < LIVES, "never at {:?}", plan.open());
@@ -147,7 +146,10 @@ impl Killer {
 
     fn open(&self) -> Vec<&String> {
         let wanted = self.wanted;
-        let open = self.points.iter().filter(|(_, done)| done.len() < wanted);
+        let open = self.points.iter().filter(|(point, done)| {
+            // The limit is reached by chance only.
+            done.len() < wanted && !point.ends_with("MintLimit")
+        });
         open.map(|(point, _)| point).collect()
     }
 
@@ -167,8 +169,9 @@ fn point(seen: &Seen) -> String {
         })
         .collect();
     let mut point = format!("{:?} {} {}", seen.to, seen.method, path.join("/"));
-    if seen.to == To::ApiServer && path.last() == Some(&"events") {
-        return point;
+    if seen.to == To::ApiServer && path.contains(&"events") {
+        // Each has a name of its own.
+        return format!("{:?} {} events", seen.to, seen.method);
     }
     let at = |pointer: &str| seen.body.pointer(pointer);
     if path.last() == Some(&"status") {
