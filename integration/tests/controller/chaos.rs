@@ -288,7 +288,7 @@ impl Chaos<'_> {
     }
 
     /// Three keys an hour are the limit, and each kill about the key costs one: the hour passes here.
-    fn let_an_hour_pass(&self) -> Result<()> {
+    fn let_an_hour_pass(&mut self) -> Result<()> {
         let reached = self
             .beside
             .condition(NAME, "Ready")
@@ -312,6 +312,10 @@ impl Chaos<'_> {
                 &patch,
             ])?
             .ok()?;
+        // The controller remembers, should the Secret not.
+        if let Some(process) = self.process.take() {
+            process.kill_now()?;
+        }
         // It would look again at the moment that it has computed.
         let touch = format!(
             "test.example.org/at={}",
@@ -468,7 +472,8 @@ fn without_uid(value: &mut Value) {
     }
 }
 
-fn base64(text: &str) -> Result<String> {
+/// A Secret's text of its base64 (RFC 4648).
+pub(crate) fn base64(text: &str) -> Result<String> {
     let mut bits = 0_u32;
     let mut count = 0;
     let mut out = Vec::new();

@@ -138,7 +138,9 @@ impl Installed {
 
     /// The controller's lines as JSON.
     pub(crate) fn log_lines(&self) -> Result<Vec<Value>> {
-        let args = ["logs", "-n", NAMESPACE, "deployment/tsunaro-controller"];
+        // Of both: one works, the other waits.
+        let selector = "--selector=app.kubernetes.io/name=tsunaro-controller";
+        let args = ["logs", "-n", NAMESPACE, selector, "--tail=-1"];
         let text = self.site.kubectl(&args)?;
         text.lines()
             .map(|line| serde_json::from_str(line).with_context(|| format!("no JSON: {line}")))
