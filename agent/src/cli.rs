@@ -24,6 +24,8 @@ pub(crate) enum Command {
     /// Check a config file and its hosts file. Exit code 0: valid, 1: findings, 2: wrong usage.
     Check(FileArgs),
     /// Say which source answers a query, and why; `explain route PREFIX` says how far a prefix got.
+    /// Exit code 0: said (for a route: it is whole), 1: the files or the question cannot be
+    /// understood, or the route is not whole, 2: wrong usage.
     Explain(ExplainArgs),
     /// Show the report of a running agent.
     Status(StatusArgs),

@@ -156,6 +156,13 @@ impl Metrics {
         }
     }
 
+    /// Says nothing any more of what another controller looks after now.
+    pub(crate) fn forget(&self) {
+        self.conditions.clear();
+        self.reachable.clear();
+        self.gateways.set(0);
+    }
+
     /// The OpenMetrics text.
     ///
     /// # Errors

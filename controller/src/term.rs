@@ -56,6 +56,7 @@ pub async fn terms(
             ended = term.wait_for(|term| *term == Term::Follows) => drop(ended?),
         }
         context.metrics.leading.set(0);
+        context.metrics.forget();
         // No step is begun any more; one that is under way may end.
         context.end_term();
         let _ = tokio::time::timeout(grace, work).await;

@@ -13,7 +13,7 @@ const PACKAGE: &str = "tsunaro-agent";
 static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
 /// The path of the agent: `TSUNARO_AGENT` where that is set, else what
-/// `cargo build -p tsunaro-agent` makes in the profile of these tests. Builds
+/// `cargo build --workspace --bin tsunaro-agent` makes in the profile of these tests. Builds
 /// at most once in a process.
 pub fn agent_binary() -> Result<PathBuf> {
     BINARY
@@ -29,10 +29,10 @@ fn find() -> Result<PathBuf> {
             .canonicalize()
             .with_context(|| format!("TSUNARO_AGENT names {}", path.display()));
     }
-    let step = Step::new("cargo build -p tsunaro-agent");
+    let step = Step::new("cargo build --workspace --bin tsunaro-agent");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(["build", "--quiet", "--package", PACKAGE])
+        .args(["build", "--quiet", "--workspace", "--bin", PACKAGE])
         .arg("--message-format=json-render-diagnostics")
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stdin(Stdio::null());
@@ -42,7 +42,7 @@ fn find() -> Result<PathBuf> {
     let output = cargo.output().context("run cargo")?;
     if !output.status.success() {
         bail!(
-            "`cargo build -p {PACKAGE}`: {}",
+            "`cargo build --bin {PACKAGE}`: {}",
             String::from_utf8_lossy(&output.stderr).trim()
         );
     }

@@ -232,7 +232,9 @@ fn build(source: &Path, cache: &Path, name: &str, dir: &Path) -> Result<()> {
 }
 
 fn run_go(source: &Path, args: &[&str]) -> Result<String> {
-    let output = Command::new("go")
+    // A build does not outlive who asked for it.
+    let output = Command::new("setpriv")
+        .args(["--pdeathsig", "TERM", "go"])
         .args(args)
         .current_dir(source)
         .env("CGO_ENABLED", "0")

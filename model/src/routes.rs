@@ -21,28 +21,32 @@ pub enum Unroutable {
     #[error("it is the default route, and a gateway is no exit node")]
     Default,
     /// The tailnet's own range, 100.64.0.0/10, or a part of it.
-    #[error("it lies in 100.64.0.0/10, which belongs to the tailnet itself")]
+    #[error("it overlaps 100.64.0.0/10, which belongs to the tailnet itself")]
     Tailnet,
     /// 127.0.0.0/8.
-    #[error("it is a loopback range")]
+    #[error("it overlaps the loopback range 127.0.0.0/8")]
     Loopback,
     /// 224.0.0.0/4.
-    #[error("it is a multicast range, which subnet routers do not carry")]
+    #[error("it overlaps the multicast range 224.0.0.0/4, which subnet routers do not carry")]
     Multicast,
     /// 169.254.0.0/16.
-    #[error("it is a link-local range, which routers do not forward")]
+    #[error("it overlaps the link-local range 169.254.0.0/16, which routers do not forward")]
     LinkLocal,
     /// 0.0.0.0/8 apart from the default route.
-    #[error("it lies in 0.0.0.0/8, which is no destination")]
+    #[error("it overlaps 0.0.0.0/8, which is no destination")]
     ThisNetwork,
+    /// 255.255.255.255, the limited broadcast address (RFC 919).
+    #[error("it covers 255.255.255.255, the broadcast address, which routers do not forward")]
+    Broadcast,
 }
 
-const RESERVED: [(Ipv4Addr, u8, Unroutable); 5] = [
+const RESERVED: [(Ipv4Addr, u8, Unroutable); 6] = [
     (Ipv4Addr::new(100, 64, 0, 0), 10, Unroutable::Tailnet),
     (Ipv4Addr::new(127, 0, 0, 0), 8, Unroutable::Loopback),
     (Ipv4Addr::new(224, 0, 0, 0), 4, Unroutable::Multicast),
     (Ipv4Addr::new(169, 254, 0, 0), 16, Unroutable::LinkLocal),
     (Ipv4Addr::new(0, 0, 0, 0), 8, Unroutable::ThisNetwork),
+    (Ipv4Addr::BROADCAST, 32, Unroutable::Broadcast),
 ];
 
 /// Tells whether a gateway may advertise this prefix.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail};
+use cargo_metadata::MetadataCommand;
 
 use crate::step;
 
@@ -54,7 +55,13 @@ pub(crate) fn run(check: bool) -> Result<()> {
 fn wanted() -> Result<BTreeMap<String, String>> {
     step::run(
         "the controller",
-        Command::new("cargo").args(["build", "--quiet", "-p", "tsunaro-controller"]),
+        Command::new("cargo").args([
+            "build",
+            "--quiet",
+            "--workspace",
+            "--bin",
+            "tsunaro-controller",
+        ]),
     )?;
     let fresh = tempfile::tempdir().context("cannot make a temporary directory")?;
     let directory = fresh
@@ -98,11 +105,17 @@ fn found(wanted: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> 
 }
 
 fn controller(args: &[&str]) -> Result<Output> {
-    let output = Command::new("cargo")
-        .args(["run", "--quiet", "-p", "tsunaro-controller", "--"])
+    let program = MetadataCommand::new()
+        .no_deps()
+        .exec()
+        .context("cargo metadata failed")?
+        .target_directory
+        .into_std_path_buf()
+        .join("debug/tsunaro-controller");
+    let output = Command::new(&program)
         .args(args)
         .output()
-        .context("cannot start cargo")?;
+        .with_context(|| format!("cannot start {}", program.display()))?;
     if !output.status.success() {
         bail!(
             "tsunaro-controller {}: {}",

@@ -1,5 +1,6 @@
 //! The project's own commands. `cargo xtask test` runs the tests.
 
+mod ahead;
 mod architecture;
 mod bench;
 mod crds;
@@ -67,6 +68,9 @@ enum Command {
     Node(node::Node),
     /// Install what tests and image need (Debian packages, as root) and build the pinned tools once.
     Setup,
+    /// Build the pinned tools alone.
+    #[command(hide = true)]
+    Peers,
 }
 
 fn main() -> ExitCode {
@@ -90,6 +94,10 @@ fn run() -> Result<ExitCode> {
         Command::Crds { check } => crds::run(check)?,
         Command::Image(args) => drop(image::run(&args)?),
         Command::Node(node) => return node::run(node),
+        Command::Peers => {
+            Peers::ensure()?;
+            ensure_kubernetes()?;
+        }
         Command::Setup => {
             packages::install()?;
             Peers::ensure()?;

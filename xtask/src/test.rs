@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use tsunaro_integration::packages;
 use tsunaro_integration::peers::{Peers, ensure_kubernetes};
 
+use crate::ahead::Ahead;
 use crate::step::{self, Counts};
 use crate::{architecture, crds, image, rules, speed};
 
@@ -27,7 +28,8 @@ pub(crate) enum Part {
     /// A real Kubernetes node in namespaces. Only when named: on a busy machine it takes
     /// more minutes than all the others.
     Kubernetes,
-    /// The reconciler at a real API server and a real Headscale. Only when named, as Kubernetes.
+    /// The controller at a real API server, on a real node, with a real Headscale. Only when named, as
+    /// Kubernetes.
     Reconciler,
     /// The Headscale client at the oldest Headscale that is supported. Only when named, before a pin
     /// moves: it builds that Headscale.
@@ -64,17 +66,13 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     if part != Some(Part::Unit) {
         packages::install()?;
     }
+    let _ahead = if all { Some(Ahead::start()?) } else { None };
     if all {
         lints()?;
     }
     if all || part == Some(Part::Unit) {
         let mut command = cargo("test");
-        command.args([
-            "--workspace",
-            "--exclude",
-            "tsunaro-integration",
-            "--no-fail-fast",
-        ]);
+        command.args(["--workspace", "--no-fail-fast"]);
         let what = "unit tests, properties, loopback sockets";
         run_some(what, command.args(filter), filter, &mut counts)?;
     }
@@ -84,18 +82,15 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     if part != Some(Part::Unit) {
         Peers::ensure()?;
     }
-    if part.is_none_or(Part::needs_kubernetes) {
-        ensure_kubernetes()?;
-    }
     if part.is_none_or(Part::needs_agent) {
         step::run(
             "build the agent",
-            cargo("build").args(["-p", "tsunaro-agent"]),
+            cargo("build").args(["--workspace", "--bin", "tsunaro-agent"]),
         )?;
     }
     for (each, tests, what) in [
         (Part::Dns, &["--test", "dns"][..], "DNS cases on the wire"),
-        (Part::Tailnet, &["--lib", "--test", "lab"], "the lab itself"),
+        (Part::Tailnet, &["--test", "lab"], "the lab itself"),
         (Part::Tailnet, &["--test", "tailnet"], "the real tailnet"),
         (Part::Tailnet, &["--test", "clients"], "real clients"),
         (
@@ -105,13 +100,13 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         ),
         (
             Part::Controller,
-            &["--test", "headscale"],
+            &["--test", "real_headscale"],
             "the Headscale client on a real Headscale",
         ),
         (
             Part::Reconciler,
             &["--test", "controller"],
-            "the reconciler on a real Kubernetes and Headscale",
+            "the controller on a real Kubernetes and Headscale",
         ),
         (
             Part::Controller,
@@ -120,16 +115,16 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         ),
         (
             Part::OldestHeadscale,
-            &["--test", "headscale"],
+            &["--test", "real_headscale"],
             "the Headscale client on the oldest Headscale",
         ),
     ] {
         if part == Some(each) || (all && each.is_default()) {
+            if each.needs_kubernetes() {
+                ensure_kubernetes()?;
+            }
             let mut command = cargo("test");
-            command
-                .args(["-p", "tsunaro-integration"])
-                .args(tests)
-                .args(filter);
+            command.arg("--workspace").args(tests).args(filter);
             // A starting node keeps two cores busy.
             let threads = if matches!(each, Part::Kubernetes | Part::Reconciler) {
                 1
@@ -185,7 +180,14 @@ fn lints() -> Result<()> {
         "cargo clippy",
         cargo("clippy").args([
             "--workspace",
-            "--all-targets",
+            "--lib",
+            "--bins",
+            "--tests",
+            "--benches",
+            "--examples",
+            // Those that a plain `cargo test` leaves out.
+            "--test",
+            "*",
             "--quiet",
             "--",
             "-D",
@@ -194,6 +196,8 @@ fn lints() -> Result<()> {
     )
 }
 
+/// Always with `--workspace`: the packages then share one set of features, and each dependency is
+/// built once instead of once for each choice of packages.
 fn cargo(subcommand: &str) -> Command {
     let mut command = Command::new("cargo");
     command.arg(subcommand);

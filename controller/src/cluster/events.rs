@@ -12,14 +12,38 @@ use crate::reconcile::names::reason;
 /// Longest note of an event (`events.k8s.io/v1`).
 const MAX_NOTE: usize = 1024;
 
-pub(super) async fn tell(context: &Context, gateway: &TailnetGateway, transitions: &[Condition]) {
+/// Reasons that a gateway goes through on its way, and that are a fault only where all was well.
+const ON_THE_WAY: [&str; 11] = [
+    reason::CREATING,
+    reason::DELETING,
+    reason::LB_PENDING,
+    reason::NODE_OFFLINE,
+    reason::NO_POD,
+    reason::NOT_ADVERTISED,
+    reason::NOT_SERVING,
+    reason::PENDING_APPROVAL,
+    reason::POD_NOT_READY,
+    reason::REGISTERING,
+    reason::SUSPENDED,
+];
+
+pub(super) async fn tell(
+    context: &Context,
+    gateway: &TailnetGateway,
+    before: &[Condition],
+    transitions: &[Condition],
+) {
     for condition in transitions {
         // What is not ours to know is no news.
         if condition.reason == reason::EXTERNALLY_MANAGED {
             continue;
         }
+        let was_true = before
+            .iter()
+            .any(|old| old.type_ == condition.type_ && old.status == "True");
+        let on_the_way = ON_THE_WAY.contains(&condition.reason.as_str());
         let type_ = match condition.status.as_str() {
-            "False" => EventType::Warning,
+            "False" if was_true || !on_the_way => EventType::Warning,
             _ => EventType::Normal,
         };
         let text = format!(

@@ -24,6 +24,8 @@ const SOON: Duration = Duration::from_secs(1);
 /// Between two looks while something is under way: no less than this, and no more than a quarter of
 /// the time for which nothing has changed.
 const UNSETTLED: Duration = Duration::from_secs(2);
+/// The same while a person has to do something that no watch tells of.
+const WAITING: Duration = Duration::from_secs(60);
 /// For so long after the last change Headscale is asked more often than usual.
 const HURRY: Duration = Duration::from_secs(60);
 
@@ -180,7 +182,8 @@ async fn say(
     if news {
         write(context, &snapshot.subject.name, &verdict.status).await?;
         context.metrics.status_writes.inc();
-        events::tell(context, object, &verdict.transitions).await;
+        let before = &snapshot.subject.before.conditions;
+        events::tell(context, object, before, &verdict.transitions).await;
     }
     context.metrics.say(
         &snapshot.subject.name,
@@ -200,10 +203,18 @@ async fn say(
     if verdict.unsettled && unchanged < HURRY {
         context.hub.hurry(&object.spec.tailnet_ref.name);
     }
+    let waiting = matches!(
+        outcome,
+        Outcome::Rest(Rest::Blocked(_) | Rest::DeletionBlocked(_) | Rest::Unresolved(_))
+    );
+    let resync = context.settings.resync;
+    let soon = UNSETTLED.max(unchanged / 4);
     let usual = if verdict.unsettled {
-        UNSETTLED.max(unchanged / 4).min(context.settings.resync)
+        soon.min(resync)
+    } else if waiting {
+        soon.min(WAITING).min(resync)
     } else {
-        context.settings.resync
+        resync
     };
     Ok(verdict.again.map_or(usual, |again| again.min(usual)))
 }

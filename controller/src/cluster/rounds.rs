@@ -58,7 +58,11 @@ async fn one(context: Arc<Context>, name: String) -> String {
         }
         tokio::select! {
             () = tokio::time::sleep_until(began + context.settings.headscale_interval) => {}
-            () = wake.notified() => tokio::time::sleep_until(began + HURRY).await,
+            () = wake.notified() => {
+                // New names are served at once; the rest has its pace.
+                tailnets::names(&context, &object).await;
+                tokio::time::sleep_until(began + HURRY).await;
+            }
         }
     }
     context.metrics.reachable.remove(&TailnetLabel {

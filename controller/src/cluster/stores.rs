@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DynamicObject};
+use kube::api::{Api, DynamicObject, TypeMeta};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
@@ -100,7 +100,7 @@ impl Stores {
     pub(super) fn object(&self, family: Family, namespace: &str, name: &str) -> Option<Value> {
         let reference = ObjectRef::new_with(name, family.resource()).within(namespace);
         let object = self.objects.get(&family)?.get(&reference)?;
-        serde_json::to_value(object.as_ref()).ok()
+        typed(object.as_ref().clone(), family)
     }
 
     /// The ConfigMaps with this label, as JSON.
@@ -232,6 +232,16 @@ impl Watches {
     }
 }
 
+/// An object as JSON, with its kind: those of a list come without.
+fn typed(mut object: DynamicObject, family: Family) -> Option<Value> {
+    let resource = family.resource();
+    object.types = Some(TypeMeta {
+        api_version: resource.api_version,
+        kind: resource.kind,
+    });
+    serde_json::to_value(object).ok()
+}
+
 fn family_name(family: Family) -> &'static str {
     match family {
         Family::ServiceAccount => "ServiceAccount",
@@ -280,5 +290,25 @@ impl Notes {
         for tailnet in tailnets {
             self.tailnet(&tailnet.name_any()).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::ObjectMeta;
+
+    use super::*;
+
+    #[test]
+    fn an_object_of_a_list_has_its_kind_although_the_list_does_not_say_it() {
+        let listed = DynamicObject {
+            types: None,
+            metadata: ObjectMeta::default(),
+            data: serde_json::json!({ "rules": [] }),
+        };
+        let value = typed(listed, Family::Role).unwrap();
+        assert_eq!(value["kind"], "Role");
+        assert_eq!(value["apiVersion"], "rbac.authorization.k8s.io/v1");
+        assert_eq!(value["rules"], serde_json::json!([]));
     }
 }

@@ -54,6 +54,9 @@ impl Tailnet {
             self.trigger_all(context).await;
             return;
         };
+        if slow {
+            hosts(context, &tailnet).await;
+        }
         let server = self.server(context, &tailnet, slow).await;
         let nodes = match &server {
             Ok(server) => {
@@ -73,9 +76,6 @@ impl Tailnet {
             && nodes.is_ok()
         {
             self.policy(context, &tailnet, server).await;
-        }
-        if slow {
-            hosts(context, &tailnet).await;
         }
         let first = context.hub.view(&self.name).is_none();
         context.hub.set(
@@ -341,6 +341,13 @@ async fn base_policy(context: &Context, base: Option<&gateway::KeyRef>) -> Resul
         .and_then(|data| data.get(key)?.as_str().map(str::to_owned))
         .ok_or_else(|| format!("ConfigMap {namespace}/{name} has no {key}"))?;
     policy::parse(&text).map_err(|error| format!("ConfigMap {namespace}/{name}: {error}"))
+}
+
+/// Writes the hosts file of a Tailnet that is valid.
+pub(super) async fn names(context: &Context, object: &crd::Tailnet) {
+    if let Ok((tailnet, _)) = crd::tailnet(object) {
+        hosts(context, &tailnet).await;
+    }
 }
 
 /// Writes the hosts file, unless somebody else does.

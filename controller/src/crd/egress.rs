@@ -15,7 +15,7 @@ use super::status::Status;
     kind = "TailnetEgress",
     plural = "tailnetegresses",
     shortname = "tneg",
-    category = "tailnet",
+    category = "tsunaro",
     namespaced,
     status = "Status",
     derive = "PartialEq",

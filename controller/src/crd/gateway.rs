@@ -21,7 +21,7 @@ use super::status::GatewayStatus;
     plural = "tailnetgateways",
     shortname = "tngw",
     shortname = "tgw",
-    category = "tailnet",
+    category = "tsunaro",
     status = "GatewayStatus",
     derive = "PartialEq",
     doc = "A subnet router and split-DNS resolver between this cluster, its site and a Headscale tailnet, in one Pod.",

@@ -15,7 +15,7 @@ use super::NameRef;
     kind = "TailnetIngress",
     plural = "tailnetingresses",
     shortname = "tning",
-    category = "tailnet",
+    category = "tsunaro",
     namespaced,
     status = "TailnetIngressStatus",
     derive = "PartialEq",

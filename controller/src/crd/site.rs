@@ -15,7 +15,7 @@ use super::status::Status;
     kind = "TailnetSite",
     plural = "tailnetsites",
     shortname = "tnsite",
-    category = "tailnet",
+    category = "tsunaro",
     status = "Status",
     derive = "PartialEq",
     doc = "A network at a site: declared once, so that overlaps are seen and its state is known.",

@@ -15,7 +15,7 @@ use super::status::Status;
     kind = "Tailnet",
     plural = "tailnets",
     shortname = "tn",
-    category = "tailnet",
+    category = "tsunaro",
     status = "Status",
     derive = "PartialEq",
     doc = "A tailnet under a Headscale control server: how to reach it, who writes its policy, and where its names are.",

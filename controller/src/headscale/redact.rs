@@ -46,7 +46,8 @@ fn without_tokens(text: &str, prefix: &str, shown: &str, more: &str) -> String {
     let mut clean = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         clean.push_str(shown);
-        if !part.starts_with(REDACTED) {
+        // A JWT has the beginning of one in its middle.
+        if !part.starts_with(REDACTED) && !clean.ends_with(REDACTED) {
             clean.push_str(REDACTED);
         }
         clean.push_str(

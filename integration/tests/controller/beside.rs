@@ -97,15 +97,8 @@ impl Beside {
     pub(crate) fn run(&self) -> Result<Process> {
         self.node.machine().spawn(
             Cmd::new(&self.controller)
-                .args([
-                    "run",
-                    "--headscale-interval",
-                    "2",
-                    "--resync",
-                    "5",
-                    "--leader-elect",
-                    "false",
-                ])
+                .args(["run", "--headscale-interval", "2", "--resync", "5"])
+                .args(["--leader-elect", "false"])
                 .args(["--http-listen", "127.0.0.1:9182", "--log-format", "text"])
                 .env("KUBECONFIG", self.node.kubeconfig().display().to_string())
                 .env(
@@ -221,7 +214,8 @@ pub(crate) fn controller() -> Result<PathBuf> {
         .args([
             "build",
             "--quiet",
-            "--package",
+            "--workspace",
+            "--bin",
             "tsunaro-controller",
             "--message-format=json",
         ])

@@ -15,7 +15,7 @@ use crate::{NAMESPACE, SOON};
 const NAME: &str = GATEWAY_HOSTNAMES[0];
 const QUIET: Duration = Duration::from_secs(8);
 const MADE: &str = "serviceaccounts,roles,rolebindings,poddisruptionbudgets,services,configmaps,statefulsets,secrets";
-const SHORT: [&str; 4] = ["--headscale-interval", "2", "--resync", "3"];
+const SHORT: [&str; 4] = ["--headscale-interval", "2", "--resync", "5"];
 
 #[test]
 fn what_blocks_is_cleared_as_told_and_suspend_retain_and_delete_keep_their_word() -> Result<()> {
@@ -25,6 +25,7 @@ fn what_blocks_is_cleared_as_told_and_suspend_retain_and_delete_keep_their_word(
     tap.judge(|_| Fate::Pass);
     let process = controller(&beside, &SHORT)?;
     blocked_by_everything(&beside, &tap)?;
+    blocked_by_secrets(&beside)?;
     logs_in(&beside)?;
     suspended(&beside, &tap)?;
     retained_without_headscale(&beside, &tap)?;
@@ -59,7 +60,43 @@ fn blocked_by_everything(beside: &Beside, tap: &Tap) -> Result<()> {
         ensure!(is == "False/NoPod", "{is}: {message}");
         Ok(Some(()))
     })?;
-    ensure!(told.len() == foreign().len() + 1, "{told:#?}");
+    // The receipt's message clears the two Secrets too.
+    ensure!(told.len() == foreign().len() - 2 + 1, "{told:#?}");
+    ensure!(beside.usable_keys()? == 1);
+    Ok(())
+}
+
+/// A state Secret that is empty and nobody's, then a key Secret of an earlier gateway.
+fn blocked_by_secrets(beside: &Beside) -> Result<()> {
+    let secret = |name: &str, annotations: Value| json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": NAMESPACE, "annotations": annotations } });
+    beside.apply(&secret("gw-b-state", json!({})))?;
+    beside.apply(&secret(
+        "gw-b-authkey",
+        json!({ "tsunaro.io/gateway-uid": "an-earlier-one" }),
+    ))?;
+    beside.apply(&gateway("gw-b", 61, |object| {
+        object["spec"]["deletionPolicy"] = json!("Delete");
+    }))?;
+    for found in [
+        "is empty but was not made by this controller",
+        "an-earlier-one",
+    ] {
+        Wait::new(format!("a message with: {found}"), SOON).until(|| {
+            let (is, message) = beside.condition("gw-b", "Ready")?;
+            ensure!(
+                is == "False/FreshBlocked" && message.contains(found),
+                "{is}: {message}"
+            );
+            say(&format!("blocked: {message}"));
+            obey(&beside.node, &beside.lab, &message)?;
+            Ok(Some(()))
+        })?;
+    }
+    beside.wait_condition("gw-b", "Ready", "False/NoPod")?;
+    beside
+        .node
+        .kubectl(&["delete", "tailnetgateway", "gw-b", "--timeout=30s"])?
+        .ok()?;
     ensure!(beside.usable_keys()? == 1);
     Ok(())
 }

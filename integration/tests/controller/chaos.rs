@@ -288,7 +288,7 @@ impl Chaos<'_> {
     }
 
     /// Three keys an hour are the limit, and each kill about the key costs one: the hour passes here.
-    fn let_an_hour_pass(&mut self) -> Result<()> {
+    fn let_an_hour_pass(&self) -> Result<()> {
         let reached = self
             .beside
             .condition(NAME, "Ready")
@@ -312,20 +312,11 @@ impl Chaos<'_> {
                 &patch,
             ])?
             .ok()?;
-        // The controller remembers, should the Secret not.
-        if let Some(process) = self.process.take() {
-            process.kill_now()?;
+        // It remembers them besides.
+        match &self.process {
+            Some(process) => process.kill(Signal::SIGKILL),
+            None => Ok(()),
         }
-        // It would look again at the moment that it has computed.
-        let touch = format!(
-            "test.example.org/at={}",
-            jiff::Timestamp::now().as_nanosecond()
-        );
-        self.beside
-            .node
-            .kubectl(&["annotate", "--overwrite", "tailnetgateway", NAME, &touch])?
-            .ok()?;
-        Ok(())
     }
 
     /// The objects with their specs, without names of this life.

@@ -22,6 +22,8 @@ const BASE_POLICY: &str = r#"{
   "acls": [{ "action": "accept", "src": ["*"], "dst": ["*:*"] }],
 }"#;
 const CONTROLLER: &str = "tsunaro-controller";
+/// Its Pods.
+pub(crate) const SELECTOR: &str = "app.kubernetes.io/name=tsunaro-controller";
 
 /// A cluster with the controller and a tailnet of the worked example; no gateway yet.
 pub(crate) struct Installed {
@@ -138,13 +140,17 @@ impl Installed {
 
     /// The controller's lines as JSON.
     pub(crate) fn log_lines(&self) -> Result<Vec<Value>> {
-        // Of both: one works, the other waits.
-        let selector = "--selector=app.kubernetes.io/name=tsunaro-controller";
-        let args = ["logs", "-n", NAMESPACE, selector, "--tail=-1"];
-        let text = self.site.kubectl(&args)?;
-        text.lines()
+        let selector = format!("--selector={SELECTOR}");
+        let text = self
+            .site
+            .kubectl(&["logs", "-n", NAMESPACE, &selector, "--tail=-1"])?;
+        let mut lines = text
+            .lines()
             .map(|line| serde_json::from_str(line).with_context(|| format!("no JSON: {line}")))
-            .collect()
+            .collect::<Result<Vec<Value>>>()?;
+        // Of all replicas.
+        lines.sort_by_key(|line| line["timestamp"].as_str().map(str::to_owned));
+        Ok(lines)
     }
 }
 
@@ -200,13 +206,8 @@ fn example(file: &str) -> Result<String> {
 }
 
 fn logs_of_controller(site: &Site) -> String {
-    let args = [
-        "logs",
-        "-n",
-        NAMESPACE,
-        "deployment/tsunaro-controller",
-        "--tail=40",
-    ];
+    let selector = format!("--selector={SELECTOR}");
+    let args = ["logs", "-n", NAMESPACE, &selector, "--tail=40"];
     let pods = site.node.kubectl(&["get", "pods", "-A"]);
     let said = site.node.kubectl(&args);
     format!(

@@ -153,9 +153,8 @@ pub(crate) fn controller(beside: &Beside, more: &[&str]) -> Result<Process> {
     machine.spawn(
         Cmd::new(&beside.controller)
             .args(["run", "--http-listen", "127.0.0.1:9182"])
-            // One that is killed would have to be waited for.
-            .args(["--leader-elect", "false"])
-            .args(["--log-format", "text"])
+            // A killed holder's lease would have to run out first: tests of the Lease have their own.
+            .args(["--log-format", "text", "--leader-elect", "false"])
             .args(more.iter().copied())
             .env("KUBECONFIG", config.display().to_string()),
     )

@@ -18,6 +18,7 @@ fn prefixes_that_no_gateway_may_advertise_are_refused_with_the_reason() {
         ("224.0.0.0/24", Unroutable::Multicast),
         ("169.254.0.0/16", Unroutable::LinkLocal),
         ("0.0.0.0/8", Unroutable::ThisNetwork),
+        ("255.255.255.255/32", Unroutable::Broadcast),
     ] {
         assert_eq!(check_routable(net(prefix)), Err(reason), "{prefix}");
     }

@@ -18,9 +18,9 @@ const LATEST: &str = ":latest(@|$)";
 /// A label key or a class: an optional prefix with a slash, and a word.
 const QUALIFIED: &str =
     "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
-/// What nobody advertises: the tailnet's own range, loopback, multicast, link-local, "this network".
-const RESERVED: &str =
-    "['100.64.0.0/10', '127.0.0.0/8', '224.0.0.0/4', '169.254.0.0/16', '0.0.0.0/8']";
+/// What nobody advertises: the tailnet's own range, loopback, multicast, link-local, "this network",
+/// broadcast.
+const RESERVED: &str = "['100.64.0.0/10', '127.0.0.0/8', '224.0.0.0/4', '169.254.0.0/16', '0.0.0.0/8', '255.255.255.255/32']";
 
 /// The expression of a field.
 pub(super) fn value(field: &str) -> String {

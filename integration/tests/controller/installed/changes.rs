@@ -9,7 +9,7 @@ use tsunaro_integration::kube::tailscale;
 use tsunaro_integration::lab::{LAN_HOST, PingMonitor};
 use tsunaro_integration::{Wait, say};
 
-use super::Installed;
+use super::{Installed, SELECTOR};
 use crate::POD_READY;
 use crate::site::{NAME, NAMESPACE, POD, ZONE};
 
@@ -219,7 +219,7 @@ fn away(installed: &Installed) -> Result<()> {
         "wait",
         "--for=delete",
         "pod",
-        "--selector=app.kubernetes.io/name=tsunaro-controller",
+        &format!("--selector={SELECTOR}"),
         "--timeout=50s",
     ])?;
     // As a controller of a later version would have left them.
@@ -237,7 +237,7 @@ fn away(installed: &Installed) -> Result<()> {
     let before = versions(installed)?;
     let cluster = site.ask_from_app(&site.dns_ip)?;
     quiet(installed, || site.cluster_answers())?;
-    scale("--replicas=1")?;
+    scale("--replicas=2")?;
     site.node
         .wait_for(NAMESPACE, deployment, "condition=Available", POD_READY)?;
     quiet(installed, || {
@@ -296,19 +296,17 @@ fn versions(installed: &Installed) -> Result<Vec<String>> {
 
 fn metrics(installed: &Installed) -> Result<String> {
     let node = &installed.site.node;
-    let list = node.get(&[
-        "-n",
-        NAMESPACE,
-        "pods",
-        "--selector=app.kubernetes.io/name=tsunaro-controller",
-    ])?;
-    let address = list["items"][0]["status"]["podIP"]
-        .as_str()
-        .context("no address")?;
-    let url = format!("http://{address}:9182/metrics");
-    let (code, text) = node.machine().http_get(&url)?;
-    ensure!(code == 200, "{code}");
-    Ok(text)
+    let list = node.get(&["-n", NAMESPACE, "pods", &format!("--selector={SELECTOR}")])?;
+    for item in list["items"].as_array().into_iter().flatten() {
+        let address = item["status"]["podIP"].as_str().context("no address")?;
+        let url = format!("http://{address}:9182/metrics");
+        let (code, text) = node.machine().http_get(&url)?;
+        ensure!(code == 200, "{code}");
+        if metric(&text, "leading")? > 0.0 {
+            return Ok(text);
+        }
+    }
+    anyhow::bail!("no replica works")
 }
 
 fn metric(text: &str, name: &str) -> Result<f64> {

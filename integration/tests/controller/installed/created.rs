@@ -7,7 +7,7 @@ use serde_json::Value;
 use tsunaro_integration::lab::{EGRESS_TARGET, LAN, LAN_HOST, LB_ADDRESS, LB_RANGE};
 use tsunaro_integration::say;
 
-use super::{Installed, WELL, condition_of};
+use super::{Installed, SELECTOR, WELL, condition_of};
 use crate::site::{NAME, NAMESPACE, POD, ZONE};
 
 /// Five times the goal.
@@ -291,11 +291,12 @@ fn policy_has_the_lines(installed: &Installed, wanted: &[String]) -> Result<()> 
 /// All that a person reads: printed, for eyes.
 fn words(installed: &Installed) -> Result<()> {
     let site = &installed.site;
+    let selector = format!("--selector={SELECTOR}");
     for args in [
         &["describe", "tailnetgateway", NAME][..],
         &["describe", "tailnet", "corp"],
         &["describe", "tailnetsite", "prod-1-lan"],
-        &["-n", NAMESPACE, "logs", "deployment/tsunaro-controller"],
+        &["-n", NAMESPACE, "logs", "--tail=-1", &selector],
         &["-n", NAMESPACE, "logs", POD, "-c", "agent"],
     ] {
         say(&format!("$ kubectl {}", args.join(" ")));

@@ -1,7 +1,7 @@
 //! Two controllers and one Lease. One is killed, or frozen, every few seconds, while gateways come,
 //! change and go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -181,13 +181,18 @@ impl Pair<'_> {
             };
             // One that has just been thawed says it for a moment, without doing anything.
             assert!(both < 3, "both work");
-            let ours = self.beside.node.get(&["-n", NAMESPACE, "secrets"]);
+            // Before and after: meanwhile gateways come and go.
+            let secrets = || self.beside.node.get(&["-n", NAMESPACE, "secrets"]);
+            let before = secrets();
             let usable = self.beside.usable_keys()?;
-            if let Ok(ours) = ours {
-                let holding = key_secrets(&ours).len();
+            if let (Ok(before), Ok(after)) = (before, secrets()) {
+                let both = key_secrets(&before).into_iter().chain(key_secrets(&after));
+                let names: BTreeSet<String> =
+                    both.map(|it| it["metadata"]["name"].to_string()).collect();
                 assert!(
-                    usable <= holding,
-                    "{usable} usable keys for {holding} key Secrets"
+                    usable <= names.len(),
+                    "{usable} usable keys for {} key Secrets",
+                    names.len()
                 );
             }
             Ok((Instant::now() > until).then_some(()))

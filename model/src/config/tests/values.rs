@@ -335,19 +335,19 @@ fn prefixes_are_canonical_ipv4_that_may_be_advertised() {
         ),
         (
             "100.64.0.0/10",
-            Some("cannot be advertised: it lies in 100.64.0.0/10"),
+            Some("cannot be advertised: it overlaps 100.64.0.0/10"),
         ),
         (
             "127.0.0.0/8",
-            Some("cannot be advertised: it is a loopback range"),
+            Some("cannot be advertised: it overlaps the loopback range"),
         ),
         (
             "224.0.0.0/24",
-            Some("cannot be advertised: it is a multicast range"),
+            Some("cannot be advertised: it overlaps the multicast range"),
         ),
         (
             "169.254.0.0/16",
-            Some("cannot be advertised: it is a link-local range"),
+            Some("cannot be advertised: it overlaps the link-local range"),
         ),
         (
             "10.0.0.0/33",
@@ -392,11 +392,11 @@ fn egress_targets_are_single_ipv4_addresses_that_may_be_advertised() {
         ),
         (
             "100.64.0.1",
-            Some("`100.64.0.1` cannot be advertised: it lies in 100.64.0.0/10"),
+            Some("`100.64.0.1` cannot be advertised: it overlaps 100.64.0.0/10"),
         ),
         (
             "127.0.0.1",
-            Some("`127.0.0.1` cannot be advertised: it is a loopback range"),
+            Some("`127.0.0.1` cannot be advertised: it overlaps the loopback range"),
         ),
         ("0.0.0.0", Some("`0.0.0.0` is the unspecified address")),
         (
