@@ -7,12 +7,17 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::LogFormat;
 
+/// Lines that wait to be written; more are lost. The room for them is touched at the start, and the
+/// library's own choice, 128,000, takes four megabytes.
+const LINES: usize = 4096;
+
 /// Starts logging; what is not written yet is flushed when the guard is dropped.
 ///
 /// A thread of its own writes: when stderr blocks or fails, lines are lost and the agent goes on.
 pub(crate) fn init(format: LogFormat) -> WorkerGuard {
     let (writer, guard) = NonBlockingBuilder::default()
         .lossy(true)
+        .buffered_lines_limit(LINES)
         .finish(std::io::stderr());
     // netlink-proto and hyper log at their own levels; only warnings of theirs are for people.
     let filter = EnvFilter::try_from_default_env()

@@ -67,7 +67,7 @@ pub(crate) fn mixed(options: &Options, results: &mut Results) -> Result<()> {
     let ratio = |measure, to| {
         results.median(section, "tsunaro", measure) / results.median(section, to, measure)
     };
-    println!(
+    let text = format!(
         "At 10,000 queries a second: {:.2} × CoreDNS, {:.2} × NSD, {:.2} × echo. User CPU an \
          answer: {:.2} × NSD.",
         ratio("cpu10k", "CoreDNS hosts"),
@@ -75,6 +75,7 @@ pub(crate) fn mixed(options: &Options, results: &mut Results) -> Result<()> {
         ratio("cpu10k", "UDP echo"),
         ratio("user", "NSD"),
     );
+    results.say(section, &text);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod content;
 mod cpu;
 mod echo;
 mod forward;
+mod guard;
 mod load;
 mod local;
 mod reload;
@@ -45,6 +46,9 @@ enum Command {
         /// Where to listen.
         address: SocketAddr,
     },
+    /// Kill the servers that the benchmark leaves behind.
+    #[command(hide = true)]
+    Guard,
     /// Put a load on one server, for profiling.
     #[command(hide = true)]
     Load {
@@ -73,6 +77,9 @@ pub(crate) struct Options {
     /// Also write the numbers to this file.
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
+    /// Also write the tables into this Markdown file, in place of those that are there.
+    #[arg(long)]
+    pub(crate) docs: Option<PathBuf>,
     /// Only these sections.
     #[arg(long, value_enum)]
     pub(crate) section: Vec<Section>,
@@ -114,6 +121,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Dns(options) => measure(&options),
         Command::Echo { address } => echo::run(address),
+        Command::Guard => guard::run(),
         Command::Load {
             address,
             seconds,
@@ -132,6 +140,7 @@ fn main() -> ExitCode {
 
 fn measure(options: &Options) -> Result<()> {
     servers::install_missing()?;
+    guard::start()?;
     server::take_core(server::LOAD_CORE)?;
     let mut results = Results::new();
     if options.has(Section::Local) {
@@ -152,7 +161,10 @@ fn measure(options: &Options) -> Result<()> {
     if options.has(Section::Start) {
         start::run(options, &mut results)?;
     }
-    println!("{}", results.machine()?);
+    println!("\n{}", results.machine()?);
+    if let Some(path) = &options.docs {
+        results.write_into(path)?;
+    }
     if let Some(path) = &options.json {
         std::fs::write(path, results.json()?)?;
     }

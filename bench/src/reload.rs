@@ -12,7 +12,7 @@ use crate::content::{Kind, ZONE, address, queries};
 use crate::cpu;
 use crate::load::{Client, Shape};
 use crate::local::column;
-use crate::results::Results;
+use crate::results::{Ratio, Results};
 use crate::server::Server;
 use crate::servers::Place;
 
@@ -84,7 +84,11 @@ pub(crate) fn run(options: &Options, results: &mut Results) -> Result<()> {
                 column("peak", "peak RSS MiB", 0),
                 column("cpu", "CPU s", 2),
             ],
-            &[],
+            &[
+                Ratio::each("after", &["NSD"]),
+                Ratio::each("peak", &["CoreDNS hosts"]),
+            ]
+            .concat(),
         );
     }
     Ok(())

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
 
@@ -11,6 +12,8 @@ use comfy_table::{CellAlignment, Table};
 pub(crate) struct Results {
     values: BTreeMap<(String, String, &'static str), Vec<f64>>,
     began: jiff::Timestamp,
+    /// What people read, by section.
+    texts: BTreeMap<String, String>,
 }
 
 /// A column of a table.
@@ -47,6 +50,7 @@ impl Results {
         Self {
             values: BTreeMap::new(),
             began: jiff::Timestamp::now(),
+            texts: BTreeMap::new(),
         }
     }
 
@@ -67,7 +71,7 @@ impl Results {
 
     /// Prints one section's table, a line a server in the given order.
     pub(crate) fn print(
-        &self,
+        &mut self,
         section: &str,
         about: &str,
         servers: &[&str],
@@ -103,7 +107,35 @@ impl Results {
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        println!("\n{about}\n\n{table}");
+        self.say(section, &format!("{about}\n\n{table}"));
+    }
+
+    /// Prints a paragraph of a section.
+    pub(crate) fn say(&mut self, section: &str, text: &str) {
+        println!("\n{text}");
+        let all = self.texts.entry(section.to_owned()).or_default();
+        all.push_str(text);
+        all.push_str("\n\n");
+    }
+
+    /// Replaces the sections measured in a Markdown file, where they stand between
+    /// `<!-- measured: SECTION -->` and `<!-- end -->`.
+    pub(crate) fn write_into(&self, path: &Path) -> Result<()> {
+        let mut document = fs::read_to_string(path)?;
+        for (section, text) in &self.texts {
+            let begin = format!("<!-- measured: {section} -->\n");
+            let Some((before, rest)) = document.split_once(&begin) else {
+                bail!("{} has no place for {section}: {begin}", path.display());
+            };
+            let Some((_, after)) = rest.split_once("<!-- end -->") else {
+                bail!("{}: {section} has no end", path.display());
+            };
+            document = format!(
+                "{before}{begin}{}. {text}<!-- end -->{after}",
+                self.machine()?
+            );
+        }
+        Ok(fs::write(path, document)?)
     }
 
     /// When and where.
@@ -117,7 +149,7 @@ impl Results {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
         let load = fs::read_to_string("/proc/loadavg")?;
         Ok(format!(
-            "\n{}, {} of {} cores, {model}, Linux {}, load average {} at the end",
+            "{}, {} of {} cores, {model}, Linux {}, load average {}",
             self.began.strftime("%Y-%m-%d %H:%M UTC"),
             2,
             cpu.matches("processor\t").count(),
@@ -146,7 +178,7 @@ impl Results {
         }
         Ok(serde_json::to_string_pretty(&serde_json::json!({
             "began": self.began.to_string(),
-            "machine": self.machine()?.trim(),
+            "machine": self.machine()?,
             "sections": sections,
         }))?)
     }

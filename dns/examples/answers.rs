@@ -1,13 +1,16 @@
 //! Answers one kind of question many times, for instruction counts: `cargo xtask test speed` runs
 //! this under callgrind and holds the counts against a budget.
 
+use std::hint::black_box;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tsunaro_dns::answer::{Answer, answer};
+use tsunaro_dns::answer::{Answer, ZoneKind, answer};
 use tsunaro_dns::fast;
 use tsunaro_dns::forwarding::{ClientTransport, Failure, Forwarded, Question, Resolve};
+use tsunaro_dns::metrics::DnsMetrics;
 use tsunaro_dns::query::{Incoming, parse};
+use tsunaro_dns::wire::Rcode;
 use tsunaro_model::config;
 use tsunaro_model::hosts::Hosts;
 use tsunaro_model::name::DnsName;
@@ -30,15 +33,30 @@ fn main() -> ExitCode {
     let (kind, times) = (arguments.next(), arguments.next());
     let times = times.and_then(|text| text.parse::<u64>().ok());
     let (Some(kind), Some(times)) = (kind, times) else {
-        eprintln!("usage: answers hit|missing|nodata|wildcard|refused|alias TIMES");
+        eprintln!("usage: answers hit|missing|nodata|wildcard|refused|alias|counters TIMES");
         return ExitCode::from(2);
     };
+    if kind == "counters" {
+        println!("{} counted", count(times));
+        return ExitCode::SUCCESS;
+    }
     let Some(answered) = run(&kind, times) else {
         eprintln!("the zone of this program is not valid, or there is no kind {kind}");
         return ExitCode::FAILURE;
     };
     println!("{answered} octets");
     ExitCode::SUCCESS
+}
+
+/// Counts queries and replies as a worker of the server does, and nothing else.
+fn count(times: u64) -> u64 {
+    let metrics = DnsMetrics::default();
+    let shard = metrics.add_shard();
+    for _ in 0..times {
+        shard.query(black_box(ClientTransport::Udp));
+        shard.replied(black_box(ZoneKind::Primary), black_box(Rcode::NoError));
+    }
+    metrics.snapshot().udp_queries
 }
 
 /// Octets of all answers.

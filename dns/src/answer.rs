@@ -452,7 +452,7 @@ fn rotated<T>(set: &[T], rotation: usize) -> impl Iterator<Item = &T> {
 }
 
 /// A name for the forwarder, from valid uncompressed wire format.
-fn hickory_name(wire: &[u8]) -> Name {
+pub(crate) fn hickory_name(wire: &[u8]) -> Name {
     let labels = std::iter::successors(Some(wire), |wire| tsunaro_model::name::parent(wire))
         .filter_map(|wire| wire.get(1..=usize::from(*wire.first()?)))
         .filter(|label| !label.is_empty());

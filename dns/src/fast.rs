@@ -9,9 +9,9 @@
 
 use tsunaro_model::zone::{End, Records, Snapshot, ZoneRef, rtype};
 
-use crate::answer::ZoneKind;
-use crate::forward::{MAX_KEY, write_key};
-use crate::forwarding::{CachedWire, ClientTransport, Resolve};
+use crate::answer::{ZoneKind, hickory_name};
+use crate::forward::{Arrived, MAX_KEY, write_key};
+use crate::forwarding::{CachedWire, ClientTransport, Question, Resolve};
 use crate::query::{Edns, Parsed, reply_limit};
 use crate::reply::{AA, AD, CD, OPCODE, QR, RA, RD, SOA_RNAME, SOA_TIMERS};
 use crate::wire::{CLASS_IN, EDNS_SIZE, HEADER, Rcode, TYPE_OPT, ede, option, u16_at};
@@ -40,11 +40,70 @@ pub struct Fast {
     pub zone: ZoneKind,
 }
 
+/// What the fast path makes of a message.
+pub(crate) enum Look {
+    /// The reply is written.
+    Reply(Fast),
+    /// A question for the upstreams of this extra zone.
+    Ask(usize),
+    /// Not for the fast path.
+    Other,
+}
+
 /// Answers a message that came over UDP, if it is a usual one. None leaves it to
 /// [`query::parse`](crate::query::parse), with nothing of use in `out`.
 pub fn answer<R: Resolve>(
     snapshot: &Snapshot,
     resolver: &R,
+    message: &[u8],
+    rotation: usize,
+    out: &mut [u8],
+) -> Option<Fast> {
+    match look(snapshot, resolver, message, rotation, out) {
+        Look::Reply(fast) => Some(fast),
+        Look::Ask(_) | Look::Other => None,
+    }
+}
+
+/// As [`answer`], and tells the questions that upstreams have to be asked from what is unusual.
+pub(crate) fn look<R: Resolve>(
+    snapshot: &Snapshot,
+    resolver: &R,
+    message: &[u8],
+    rotation: usize,
+    out: &mut [u8],
+) -> Look {
+    let mut ask = None;
+    let known = |parsed: &Parsed<'_>, zone, name: &[u8], bits| {
+        let found = find(resolver, parsed, name, bits);
+        if found.is_none() {
+            ask = Some(zone);
+        }
+        found
+    };
+    match (write(snapshot, known, message, rotation, out), ask) {
+        (Some(fast), _) => Look::Reply(fast),
+        (None, Some(zone)) => Look::Ask(zone),
+        (None, None) => Look::Other,
+    }
+}
+
+/// Answers a message with what upstreams have just said to it, if that has the usual form.
+pub(crate) fn pass_on(
+    snapshot: &Snapshot,
+    arrived: &Arrived,
+    message: &[u8],
+    out: &mut [u8],
+) -> Option<Fast> {
+    let known = |parsed: &Parsed<'_>, _, _: &[u8], _| arrived.wire(parsed.question);
+    write(snapshot, known, message, 0, out)
+}
+
+/// Writes the reply; `known` is asked for what upstreams have said, by the question, the extra
+/// zone, the canonical name and the header's bits.
+fn write(
+    snapshot: &Snapshot,
+    known: impl FnOnce(&Parsed<'_>, usize, &[u8], u16) -> Option<CachedWire>,
     message: &[u8],
     rotation: usize,
     out: &mut [u8],
@@ -105,8 +164,8 @@ pub fn answer<R: Resolve>(
             error = Some(ede::NOT_AUTHORITATIVE);
             Rcode::Refused
         }
-        End::Forward(_) => {
-            let cached = find(resolver, &parsed, name, bits)?;
+        End::Forward(zone) => {
+            let cached = known(&parsed, zone, name, bits)?;
             (answers, authorities) = cached.counts();
             reply.cached(&cached)?;
             header = RA | bits & CD;
@@ -132,6 +191,21 @@ pub fn answer<R: Resolve>(
         length,
         rcode,
         zone,
+    })
+}
+
+/// What upstreams are asked for a message of which [`look`] said so.
+pub(crate) fn question(message: &[u8]) -> Option<Question> {
+    let bits = u16_at(message, 2)?;
+    let parsed = Parsed::read(message)?;
+    Some(Question {
+        name: hickory_name(parsed.name()),
+        qtype: parsed.qtype.into(),
+        dnssec_ok: parsed.edns.is_some_and(|edns| edns.dnssec_ok),
+        checking_disabled: bits & CD != 0,
+        recursion_desired: bits & RD != 0,
+        authentic_data: bits & AD != 0,
+        transport: ClientTransport::Udp,
     })
 }
 

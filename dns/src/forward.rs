@@ -5,11 +5,13 @@
 //! configuration swaps in a new [`generation`] with an empty cache; the health of upstreams that
 //! stay is kept. Decisions are pure modules that take the time as an argument: `race`, `health`,
 //! `cache`, `ttl`, `scrub`, `matching`. Around them, `flight` runs one task per distinct question
-//! in flight, and `attempt` one exchange with one upstream over a [`Transport`].
+//! in flight, and `attempt` one exchange with one upstream over a [`Transport`]; `express` does the
+//! usual case without a task.
 
 mod answer;
 mod attempt;
 mod cache;
+mod express;
 #[cfg(test)]
 mod fixtures;
 mod flight;
@@ -37,6 +39,8 @@ use tokio::sync::Semaphore;
 use tsunaro_model::name::DnsName;
 
 pub use answer::{ExtendedError, Failure, Forwarded};
+pub use express::Opener;
+pub(crate) use express::{Arrived, Express, Landed, Seated, Started};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use fuzzing::judge;
 pub use metrics::{ForwardCounts, ForwardMetrics};
@@ -47,7 +51,7 @@ pub use wire::CachedWire;
 
 use cache::Found;
 use flight::Settled;
-use generation::{Generation, Seat};
+use generation::{Generation, Seat, Waiters};
 use question::FlightKey;
 use reply::View;
 use tasks::Tasks;
@@ -112,6 +116,11 @@ impl Forwarder {
     /// A forwarder over sockets of the system.
     pub fn new(config: &ForwardConfig) -> Self {
         Self::with_transport(config, Sockets::default())
+    }
+
+    /// For threads that ask upstreams themselves.
+    pub fn opener(&self) -> Opener {
+        Opener::new(Arc::clone(&self.core))
     }
 }
 
@@ -179,7 +188,7 @@ impl<T: Transport> Forwarder<T> {
         if let Some(found) = self.find(&generation, &key, question) {
             return found;
         }
-        let mut result = match generation.take_seat(&key, &core.in_flight, now()) {
+        let result = match generation.take_seat(&key, &core.in_flight, now()) {
             Seat::Known(found) => {
                 let known = core.tell(&generation, &key, question, found);
                 return known.unwrap_or(Err(Failure::GivenUp));
@@ -205,21 +214,12 @@ impl<T: Transport> Forwarder<T> {
                     Arc::clone(core),
                     Arc::clone(&generation),
                     flight,
+                    None,
                 ));
                 result
             }
         };
-        core.metrics.questions.add();
-        let settled = match result.wait_for(Option::is_some).await {
-            Ok(settled) => settled.clone(),
-            Err(_) => None,
-        };
-        core.finish(
-            &generation,
-            &key,
-            question,
-            settled.unwrap_or(Settled::Failed(Failure::GivenUp)),
-        )
+        core.settle(&generation, &key, question, result).await
     }
 
     /// Every upstream of the current configuration once, in its order.
@@ -281,6 +281,27 @@ impl<T> Core<T> {
         };
         self.metrics.questions.add();
         Some(result)
+    }
+
+    /// Waits for what a flight comes to, and shows it to one client.
+    async fn settle(
+        &self,
+        generation: &Generation,
+        key: &FlightKey,
+        question: &Question,
+        mut result: Waiters,
+    ) -> Result<Forwarded, Failure> {
+        self.metrics.questions.add();
+        let settled = match result.wait_for(Option::is_some).await {
+            Ok(settled) => settled.clone(),
+            Err(_) => None,
+        };
+        self.finish(
+            generation,
+            key,
+            question,
+            settled.unwrap_or(Settled::Failed(Failure::GivenUp)),
+        )
     }
 
     /// Shows one client what a flight came to.

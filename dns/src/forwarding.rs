@@ -7,10 +7,10 @@ use std::future::Future;
 
 use tsunaro_model::name::DnsName;
 
+use crate::forward::Forwarder;
 pub use crate::forward::{
-    CachedWire, ClientTransport, ExtendedError, Failure, Forwarded, Question,
+    CachedWire, ClientTransport, ExtendedError, Failure, Forwarded, Opener, Question,
 };
-use crate::forward::{Forwarder, Transport};
 
 /// Asks the upstreams of extra zones. Dropping a future of it must be harmless.
 pub trait Resolve: Send + Sync + 'static {
@@ -24,6 +24,11 @@ pub trait Resolve: Send + Sync + 'static {
         None
     }
 
+    /// What a thread may ask upstreams with by itself.
+    fn opener(&self) -> Option<Opener> {
+        None
+    }
+
     /// Answers a question for a name in the extra zone with apex `zone`.
     fn resolve(
         &self,
@@ -32,13 +37,17 @@ pub trait Resolve: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Forwarded, Failure>> + Send;
 }
 
-impl<T: Transport> Resolve for Forwarder<T> {
+impl Resolve for Forwarder {
     fn resolve_from_cache(&self, question: &Question) -> Option<Result<Forwarded, Failure>> {
         Self::resolve_from_cache(self, question)
     }
 
     fn find_wire(&self, key: &[u8], question: &[u8]) -> Option<CachedWire> {
         Self::find_wire(self, key, question)
+    }
+
+    fn opener(&self) -> Option<Opener> {
+        Some(Self::opener(self))
     }
 
     async fn resolve(&self, zone: &DnsName, question: &Question) -> Result<Forwarded, Failure> {

@@ -8,7 +8,7 @@ use crate::forwarding::ClientTransport;
 use crate::wire::Rcode;
 
 /// What the server counts. Every field may be raised from any task.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DnsMetrics {
     /// One per UDP worker.
     shards: Mutex<Vec<Arc<Shard>>>,
@@ -27,15 +27,23 @@ pub struct DnsMetrics {
 }
 
 /// The counters that every query raises: each worker has its own, lest cores fight for a cache
-/// line.
-#[derive(Debug, Default)]
+/// line, and is the only one to raise them, so that no addition has to lock the bus.
+#[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct Shard {
+pub struct Shard {
+    writers: Writers,
     udp_queries: AtomicU64,
     tcp_queries: AtomicU64,
     replies: [[AtomicU64; Rcode::ALL.len()]; ZoneKind::ALL.len()],
     truncated: AtomicU64,
     dropped_malformed: AtomicU64,
+}
+
+/// Who raises the counters of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writers {
+    One,
+    Many,
 }
 
 /// The counts of one moment.
@@ -86,6 +94,24 @@ impl ZoneKind {
     }
 }
 
+impl Default for DnsMetrics {
+    fn default() -> Self {
+        Self {
+            shards: Mutex::default(),
+            shared: Shard::new(Writers::Many),
+            sockets: Mutex::default(),
+            dropped_overload: AtomicU64::new(0),
+            send_errors: AtomicU64::new(0),
+            panics: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            tcp_connections: AtomicU64::new(0),
+            tcp_opened: AtomicU64::new(0),
+            tcp_evicted: AtomicU64::new(0),
+            tcp_refused: AtomicU64::new(0),
+        }
+    }
+}
+
 impl DnsMetrics {
     /// Reads all counters; each is exact, together they are not one instant.
     pub fn snapshot(&self) -> MetricsSnapshot {
@@ -128,9 +154,9 @@ impl DnsMetrics {
         &self.shared
     }
 
-    /// Counters for one UDP worker.
-    pub(crate) fn add_shard(&self) -> Arc<Shard> {
-        let shard = Arc::new(Shard::default());
+    /// Counters for one UDP worker, which alone may raise them.
+    pub fn add_shard(&self) -> Arc<Shard> {
+        let shard = Arc::new(Shard::new(Writers::One));
         lock(&self.shards).push(Arc::clone(&shard));
         shard
     }
@@ -173,8 +199,20 @@ impl DnsMetrics {
 }
 
 impl Shard {
-    pub(crate) fn query(&self, transport: ClientTransport) {
-        add(match transport {
+    fn new(writers: Writers) -> Self {
+        Self {
+            writers,
+            udp_queries: AtomicU64::new(0),
+            tcp_queries: AtomicU64::new(0),
+            replies: Default::default(),
+            truncated: AtomicU64::new(0),
+            dropped_malformed: AtomicU64::new(0),
+        }
+    }
+
+    /// A message came.
+    pub fn query(&self, transport: ClientTransport) {
+        self.add(match transport {
             ClientTransport::Udp => &self.udp_queries,
             ClientTransport::Tcp => &self.tcp_queries,
         });
@@ -183,19 +221,29 @@ impl Shard {
     pub(crate) fn reply(&self, reply: &Reply) {
         self.replied(reply.zone, reply.rcode);
         if reply.truncated {
-            add(&self.truncated);
+            self.add(&self.truncated);
         }
     }
 
     /// A reply that is whole.
-    pub(crate) fn replied(&self, zone: ZoneKind, rcode: Rcode) {
+    pub fn replied(&self, zone: ZoneKind, rcode: Rcode) {
         if let Some(counter) = self.of(zone, rcode) {
-            add(counter);
+            self.add(counter);
         }
     }
 
     pub(crate) fn dropped_malformed(&self) {
-        add(&self.dropped_malformed);
+        self.add(&self.dropped_malformed);
+    }
+
+    fn add(&self, counter: &AtomicU64) {
+        match self.writers {
+            Writers::One => {
+                let count = counter.load(Ordering::Relaxed);
+                counter.store(count.wrapping_add(1), Ordering::Relaxed);
+            }
+            Writers::Many => add(counter),
+        }
     }
 
     fn of(&self, zone: ZoneKind, rcode: Rcode) -> Option<&AtomicU64> {

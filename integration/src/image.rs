@@ -11,7 +11,7 @@ use crate::Step;
 pub const OWN_IMAGE: &str = concat!("ghcr.io/tsunaro/tsunaro:v", env!("CARGO_PKG_VERSION"));
 
 /// The image as an OCI archive under the name [`OWN_IMAGE`]: the file of `TSUNARO_IMAGE` where that
-/// is set, else what `cargo xtask image` makes now.
+/// is set, else what `cargo xtask image --quick` makes now.
 pub fn own_image() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("TSUNARO_IMAGE").filter(|value| !value.is_empty()) {
         let path = PathBuf::from(path);
@@ -22,7 +22,15 @@ pub fn own_image() -> Result<PathBuf> {
     let step = Step::announced("cargo xtask image (minutes when cold)");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "xtask", "--", "image"])
+        .args([
+            "run",
+            "--quiet",
+            "--package",
+            "xtask",
+            "--",
+            "image",
+            "--quick",
+        ])
         .args(["--name", OWN_IMAGE])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stdin(Stdio::null())

@@ -20,6 +20,9 @@ pub(crate) enum Bench {
         /// Also write the numbers to this file.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
+        /// Also write the tables into docs/performance.md, in place of those that are there.
+        #[arg(long)]
+        docs: bool,
         /// Only this section: local, kinds, hits, misses, reload, start; repeatable.
         #[arg(long)]
         section: Vec<String>,
@@ -30,6 +33,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     let Bench::Dns {
         quick,
         json,
+        docs,
         section,
     } = bench;
     step::run(
@@ -44,10 +48,11 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
             "tsunaro-bench",
         ]),
     )?;
-    let target = MetadataCommand::new()
+    let workspace = MetadataCommand::new()
         .no_deps()
         .exec()
-        .context("cargo metadata failed")?
+        .context("cargo metadata failed")?;
+    let target = workspace
         .target_directory
         .into_std_path_buf()
         .join("release");
@@ -61,6 +66,10 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     }
     if let Some(json) = json {
         command.arg("--json").arg(json);
+    }
+    if *docs {
+        let document = workspace.workspace_root.join("docs/performance.md");
+        command.arg("--docs").arg(document);
     }
     for section in section {
         command.args(["--section", section]);

@@ -14,7 +14,7 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 use tsunaro_integration::OWN_IMAGE;
 
-use build::{Built, Platform};
+use build::{Architecture, Built, Platform, Purpose};
 use oci::{File, Image};
 use source::Source;
 
@@ -37,12 +37,19 @@ pub(crate) struct ImageArgs {
     /// The archive; the SBOM lies beside it as FILE.cdx.json. Default: in the target directory.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The image's name with its tag. Default: localhost/tsunaro:VERSION.
+    /// The image's name with its tag. Default: localhost/tsunaro:vVERSION.
     #[arg(long, value_name = "NAME:TAG")]
     name: Option<String>,
+    /// The architecture. Default: this machine's. Another one needs its Rust target and Debian's
+    /// cross-compiler.
+    #[arg(long, value_enum, value_name = "ARCH")]
+    architecture: Option<Architecture>,
     /// Build all of it a second time, from nothing and in another directory, and compare.
     #[arg(long)]
     check: bool,
+    /// Build without optimization: quick to make, for tests, not to be shipped.
+    #[arg(long, conflicts_with = "check")]
+    quick: bool,
 }
 
 /// Builds the tools that making the image needs.
@@ -56,32 +63,39 @@ pub(crate) fn for_tests() -> Result<PathBuf> {
     run(&ImageArgs {
         output: None,
         name: Some(OWN_IMAGE.to_owned()),
+        architecture: None,
         check: false,
+        quick: true,
     })
 }
 
 /// Makes the image, and gives the archive.
 pub(crate) fn run(args: &ImageArgs) -> Result<PathBuf> {
-    let platform = Platform::of_this_machine()?;
+    let platform = Platform::of(args.architecture)?;
     let source = Source::read(AGENT)?;
     let name = args
         .name
         .clone()
-        .unwrap_or_else(|| format!("localhost/{TITLE}:{}", source.version));
-    let dir = source.target_directory.join("image");
+        .unwrap_or_else(|| format!("localhost/{TITLE}:v{}", source.version));
+    let purpose = if args.quick {
+        Purpose::Tests
+    } else {
+        Purpose::Release
+    };
+    let dir = source.target_directory.join(purpose.directory());
     let output = args
         .output
         .clone()
         .unwrap_or_else(|| dir.join(format!("{TITLE}-{}.oci.tar", platform.architecture)));
 
-    let made = make(&source, platform, &name, &dir)?;
+    let made = make(&source, platform, purpose, &name, &dir)?;
     if args.check {
         let again = source.target_directory.join("image-check");
         if again.exists() {
             std::fs::remove_dir_all(&again)
                 .with_context(|| format!("cannot remove {}", again.display()))?;
         }
-        let second = make(&source, platform, &name, &again)?;
+        let second = make(&source, platform, purpose, &name, &again)?;
         compare(&made, &second)?;
         println!("two builds, one digest: {}", made.digest);
     }
@@ -124,11 +138,17 @@ struct Made {
     components: usize,
 }
 
-fn make(source: &Source, platform: Platform, name: &str, target_dir: &Path) -> Result<Made> {
+fn make(
+    source: &Source,
+    platform: Platform,
+    purpose: Purpose,
+    name: &str,
+    target_dir: &Path,
+) -> Result<Made> {
     // One after the other, so that each gets the features that it asks for and no more.
     let programs = PROGRAMS
         .into_iter()
-        .map(|package| build::build(source, platform, package, target_dir))
+        .map(|package| build::build(source, platform, purpose, package, target_dir))
         .collect::<Result<Vec<_>>>()?;
     let image = Image {
         name: name.to_owned(),
@@ -149,10 +169,10 @@ fn make(source: &Source, platform: Platform, name: &str, target_dir: &Path) -> R
             })
             .collect(),
     };
-    let archive = image.archive()?;
+    let archive = image.archive(purpose.compression())?;
     for (built, size) in programs.iter().zip(&archive.layers) {
         ensure!(
-            built.package != AGENT || *size < MAX_AGENT,
+            built.package != AGENT || *size < MAX_AGENT || purpose == Purpose::Tests,
             "the layer of {} has {:.1} MB; it may have {:.1} MB",
             built.package,
             megabytes(*size),
@@ -222,3 +242,6 @@ fn hex(bytes: &[u8]) -> String {
         .map(|byte| format!("{byte:02x}"))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use tsunaro_integration::kube::{BUSYBOX, Held, hold};
+use tsunaro_integration::kube::{BUSYBOX, Held, end_start, hold, holder, remove_killed};
 use tsunaro_integration::{Wait, packages};
 
 #[derive(Debug, Args)]
@@ -47,8 +47,16 @@ pub(crate) fn run(node: Node) -> Result<ExitCode> {
     match action {
         Action::Up => up(&name)?,
         Action::Down => {
-            find(&name)?.end()?;
+            match (Held::find(&name)?, holder(&name)?) {
+                (Some(node), _) => node.end()?,
+                // `up` was ended before its node was there.
+                (None, Some(pid)) => end_start(&name, pid)?,
+                // Its holder was killed: what has no process is left of it.
+                (None, None) if remove_killed(&name)? => {}
+                (None, None) => bail!(absent(&name)),
+            }
             remove_log(&name)?;
+            println!("The node `{name}` is gone.");
         }
         Action::Kubectl { args } => {
             let status = find(&name)?
@@ -73,8 +81,35 @@ pub(crate) fn run(node: Node) -> Result<ExitCode> {
 }
 
 fn find(name: &str) -> Result<Held> {
-    Held::find(name)?
-        .with_context(|| format!("no node `{name}` runs: `cargo xtask node up` starts one"))
+    match (Held::find(name)?, holder(name)?) {
+        (Some(node), _) => Ok(node),
+        (None, Some(pid)) => bail!(starting(name, pid)),
+        (None, None) => bail!(absent(name)),
+    }
+}
+
+fn absent(name: &str) -> String {
+    format!(
+        "no node `{name}` runs: `cargo xtask node{} up` starts one",
+        option(name)
+    )
+}
+
+fn starting(name: &str, pid: i32) -> String {
+    format!(
+        "the node `{name}` is being started by process {pid}: its log is {}; `cargo xtask node{} \
+         down` ends it",
+        log_path(name).display(),
+        option(name)
+    )
+}
+
+/// The option that names the node, where it needs one.
+fn option(name: &str) -> String {
+    match name {
+        "default" => String::new(),
+        name => format!(" --name {name}"),
+    }
 }
 
 fn up(name: &str) -> Result<()> {
@@ -87,7 +122,13 @@ fn up(name: &str) -> Result<()> {
     }
     packages::install()?;
     if Held::find(name)?.is_some() {
-        bail!("the node `{name}` runs already: `cargo xtask node down` ends it");
+        bail!(
+            "the node `{name}` runs already: `cargo xtask node{} down` ends it",
+            option(name)
+        );
+    }
+    if let Some(pid) = holder(name)? {
+        bail!(starting(name, pid));
     }
     let log_path = log_path(name);
     std::fs::create_dir_all(log_path.parent().context("a log lies in a directory")?)?;
@@ -121,11 +162,7 @@ fn up(name: &str) -> Result<()> {
             bail!("the node did not start: its holder ended with {status}");
         }
     };
-    let option = if name == "default" {
-        String::new()
-    } else {
-        format!(" --name {name}")
-    };
+    let option = option(name);
     println!(
         "The node `{name}` runs. Images in it: {BUSYBOX}.\n\
          \x20 cargo xtask node{option} kubectl get pods -A\n\

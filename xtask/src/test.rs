@@ -50,9 +50,9 @@ impl Part {
         matches!(self, Self::Controller | Self::Kubernetes | Self::Reconciler)
     }
 
-    /// Needs our agent's binary.
+    /// Needs our agent's binary, outside an image.
     fn needs_agent(self) -> bool {
-        matches!(self, Self::Dns | Self::Tailnet | Self::Kubernetes)
+        matches!(self, Self::Dns | Self::Tailnet)
     }
 }
 

@@ -59,10 +59,13 @@ pub(crate) fn read_capped(path: &Path, max: u64) -> Result<Content, ReadFault> {
         .custom_flags(OFlag::O_NONBLOCK.bits())
         .open(path)
         .map_err(fault)?;
-    if !file.metadata().map_err(fault)?.is_file() {
+    let metadata = file.metadata().map_err(fault)?;
+    if !metadata.is_file() {
         return Err(ReadFault::Unreadable("it is not a regular file".to_owned()));
     }
-    let mut bytes = Vec::new();
+    // One octet more than the file has shows its end without making more room.
+    let room = usize::try_from(metadata.len().min(max)).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(room.saturating_add(1));
     file.take(max.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(fault)?;

@@ -21,9 +21,9 @@ const MAX: usize = 256 << 20;
 /// A whole answer is there by then. The API server itself gives up after a minute, but a step of ours
 /// need not wait so long.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Between two lines of a watch: the API server sends a bookmark every minute, and ends a watch after
-/// five.
-const SILENCE: Duration = Duration::from_secs(180);
+/// Between two lines of a watch: longer than a watch, which the API server ends after five minutes at
+/// our request. What is silent for longer has lost its other half.
+const SILENCE: Duration = Duration::from_secs(330);
 
 /// A client for this configuration.
 pub(crate) fn client(config: kube::Config) -> kube::Result<Client> {

@@ -6,6 +6,11 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::pod::{DNS_PORT, DNS_TCP_PORT_NAME, DNS_UDP_PORT_NAME, HTTP_PORT, HTTP_PORT_NAME};
 use super::{Input, Names, meta};
 
+/// No Service has another Pod to turn to, and an agent that is not ready answers what it knows and
+/// SERVFAIL for the rest. Left to readiness, a kubelet that restarts takes DNS away for a second or
+/// two: docs/decisions/services-publish-pods-that-are-not-ready.md.
+const ALWAYS_PUBLISHED: Option<bool> = Some(true);
+
 /// DNS for tailnet clients: UDP and TCP on one address, which some load balancers would not do for
 /// two Services.
 pub(super) fn load_balancer(input: &Input<'_>) -> Service {
@@ -23,6 +28,7 @@ pub(super) fn load_balancer(input: &Input<'_>) -> Service {
             load_balancer_class: service.load_balancer_class.clone(),
             ports: Some(dns_ports()),
             selector: Some(meta::selector_labels(input.gateway)),
+            publish_not_ready_addresses: ALWAYS_PUBLISHED,
             ..ServiceSpec::default()
         }),
         ..Service::default()
@@ -39,6 +45,7 @@ pub(super) fn cluster(input: &Input<'_>) -> Service {
             cluster_ip: Some(dns.service_cluster_ip.to_string()),
             ports: Some(dns_ports()),
             selector: Some(meta::selector_labels(input.gateway)),
+            publish_not_ready_addresses: ALWAYS_PUBLISHED,
             ..ServiceSpec::default()
         }),
         ..Service::default()
@@ -52,7 +59,7 @@ pub(super) fn headless(input: &Input<'_>) -> Service {
         spec: Some(ServiceSpec {
             type_: Some("ClusterIP".to_owned()),
             cluster_ip: Some("None".to_owned()),
-            publish_not_ready_addresses: Some(true),
+            publish_not_ready_addresses: ALWAYS_PUBLISHED,
             ports: Some(vec![port(HTTP_PORT_NAME, "TCP", HTTP_PORT)]),
             selector: Some(meta::selector_labels(input.gateway)),
             ..ServiceSpec::default()

@@ -13,6 +13,7 @@ use tsunaro_model::name::DnsName;
 use super::answer::{ExtendedError, Failure};
 use super::matching::{Match, classify, encode, extended_error};
 use super::metrics::ForwardMetrics;
+use super::now;
 use super::question::Question;
 use super::race::Class;
 use super::reply::Reply;
@@ -20,11 +21,11 @@ use super::scrub::{scrub, scrub_truncated};
 use super::transport::{Channel, Transport};
 
 /// Room for a datagram. We ask for 1232 octets; one that fills this was cut off.
-const BUFFER: usize = 4096;
+pub(super) const BUFFER: usize = 4096;
 
 /// Foreign datagrams that a query bears. More of them mean that somebody guesses: TCP cannot be
 /// guessed, and the flood must not outrun the clock.
-const MAX_IGNORED: usize = 64;
+pub(super) const MAX_IGNORED: usize = 64;
 
 /// What one attempt came to.
 #[derive(Debug, Clone)]
@@ -60,14 +61,36 @@ pub(super) struct Order {
     pub(super) tcp_until: Instant,
 }
 
-/// Runs one attempt until its upstream answered or cannot. It sets itself no limit of time but on
-/// TCP; its owner drops it. Also gives the round trip, unless a resend blurs it.
+/// A query that is out over UDP.
+#[derive(Debug)]
+pub(super) struct Exchange<C> {
+    pub(super) channel: C,
+    pub(super) id: u16,
+    pub(super) query: Vec<u8>,
+    pub(super) sent: Instant,
+    /// Foreign datagrams so far.
+    pub(super) ignored: usize,
+    /// What was received, but not looked at yet.
+    pub(super) received: Option<io::Result<Vec<u8>>>,
+}
+
+/// Runs one attempt until its upstream answered or cannot; one that somebody else began goes on.
+/// It sets itself no limit of time but on TCP; its owner drops it. Also gives the round trip,
+/// unless a resend blurs it.
 pub(super) async fn attempt<T: Transport>(
     transport: &T,
     metrics: &ForwardMetrics,
     order: &Order,
+    begun: Option<Exchange<T::Channel>>,
 ) -> (Outcome, Option<Duration>) {
-    match ask_over_udp(transport, metrics, order).await {
+    let asked = async {
+        let exchange = match begun {
+            Some(exchange) => exchange,
+            None => begin(transport, metrics, order).await?,
+        };
+        listen(exchange, metrics, order).await
+    };
+    match asked.await {
         Ok(UdpReply::Whole {
             message,
             octets,
@@ -96,11 +119,11 @@ enum UdpReply {
     },
 }
 
-async fn ask_over_udp<T: Transport>(
+async fn begin<T: Transport>(
     transport: &T,
     metrics: &ForwardMetrics,
     order: &Order,
-) -> Result<UdpReply, Fault> {
+) -> Result<Exchange<T::Channel>, Fault> {
     // From the thread's cryptographically secure generator (RFC 5452 §9.2).
     let id = rand::random();
     let query = encode(&order.question, id).map_err(|_| Fault::Malformed)?;
@@ -108,26 +131,54 @@ async fn ask_over_udp<T: Transport>(
         .open(order.upstream)
         .await
         .map_err(|error| not_opened(&error))?;
-    let sent = TokioInstant::now();
+    let sent = now();
     metrics.udp_queries.add();
     channel.send(&query).await.map_err(|_| Fault::Network)?;
+    Ok(Exchange {
+        channel,
+        id,
+        query,
+        sent,
+        ignored: 0,
+        received: None,
+    })
+}
+
+async fn listen<C: Channel>(
+    exchange: Exchange<C>,
+    metrics: &ForwardMetrics,
+    order: &Order,
+) -> Result<UdpReply, Fault> {
+    let Exchange {
+        channel,
+        id,
+        query,
+        sent,
+        mut ignored,
+        mut received,
+    } = exchange;
     let mut resend_at = order.resend_at;
     let mut buffer = vec![0; BUFFER];
-    let mut ignored = 0;
     loop {
         let due = TokioInstant::from_std(resend_at.unwrap_or_else(Instant::now));
-        let length = tokio::select! {
-            biased;
-            received = channel.receive(&mut buffer) => received.map_err(|_| Fault::Network)?,
-            () = tokio::time::sleep_until(due), if resend_at.is_some() => {
-                resend_at = None;
-                metrics.resends.add();
-                channel.send(&query).await.map_err(|_| Fault::Network)?;
-                continue;
+        let length = if let Some(early) = received.take() {
+            buffer = early.map_err(|_| Fault::Network)?;
+            buffer.len()
+        } else {
+            buffer.resize(BUFFER, 0);
+            tokio::select! {
+                biased;
+                received = channel.receive(&mut buffer) => received.map_err(|_| Fault::Network)?,
+                () = tokio::time::sleep_until(due), if resend_at.is_some() => {
+                    resend_at = None;
+                    metrics.resends.add();
+                    channel.send(&query).await.map_err(|_| Fault::Network)?;
+                    continue;
+                }
             }
         };
         // A round trip after a resend could belong to either datagram (RFC 6298 §3).
-        let rtt = (resend_at == order.resend_at).then(|| sent.elapsed());
+        let rtt = (resend_at == order.resend_at).then(|| now().saturating_duration_since(sent));
         match classify(
             buffer.get(..length).unwrap_or_default(),
             id,
@@ -185,21 +236,23 @@ async fn ask_over_tcp<T: Transport>(
     }
 }
 
+/// Final are NOERROR and NXDOMAIN (rule 51 of the DNS contract).
+pub(super) fn is_definite(rcode: ResponseCode) -> bool {
+    matches!(rcode, ResponseCode::NoError | ResponseCode::NXDomain)
+}
+
 impl Order {
-    /// Final are NOERROR and NXDOMAIN (rule 51 of the DNS contract).
     pub(super) fn judge(&self, message: &Message, octets: usize) -> Outcome {
         let rcode = message.metadata.response_code;
-        match rcode {
-            ResponseCode::NoError | ResponseCode::NXDomain => {
-                match scrub(message, &self.question, &self.primary, octets) {
-                    Ok(reply) => Outcome::Answer(Arc::new(reply)),
-                    Err(unusable) => {
-                        tracing::debug!(upstream = %self.upstream, %unusable, "An upstream's answer is unusable");
-                        Outcome::Failed(Fault::Malformed)
-                    }
-                }
+        if !is_definite(rcode) {
+            return Outcome::Failed(Fault::Rcode(rcode, extended_error(message)));
+        }
+        match scrub(message, &self.question, &self.primary, octets) {
+            Ok(reply) => Outcome::Answer(Arc::new(reply)),
+            Err(unusable) => {
+                tracing::debug!(upstream = %self.upstream, %unusable, "An upstream's answer is unusable");
+                Outcome::Failed(Fault::Malformed)
             }
-            _ => Outcome::Failed(Fault::Rcode(rcode, extended_error(message))),
         }
     }
 }

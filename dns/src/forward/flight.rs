@@ -1,6 +1,7 @@
 //! One question in flight: runs the race with real exchanges, fills the cache, wakes the clients.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -8,7 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant as TokioInstant;
 
 use super::answer::Failure;
-use super::attempt::{Fault, Order, Outcome, attempt, sum_up};
+use super::attempt::{Exchange, Fault, Order, Outcome, attempt, sum_up};
 use super::generation::{Generation, Landing, Upstream, candidates};
 use super::question::{FlightKey, Question};
 use super::race::{Race, Step};
@@ -35,12 +36,22 @@ pub(super) struct Flight {
     pub(super) permit: OwnedSemaphorePermit,
 }
 
+/// How far a flight is already.
+pub(super) struct Progress<C> {
+    pub(super) race: Race,
+    /// What the race wants to be done next.
+    pub(super) steps: Vec<Step>,
+    /// The only attempt so far.
+    pub(super) begun: Option<(Order, Exchange<C>)>,
+}
+
 /// Runs a flight to its end, five seconds at most. Safe to drop at any point: clients then get
 /// [`Failure::GivenUp`].
 pub(super) async fn run<T: Transport>(
     core: Arc<Core<T>>,
     generation: Arc<Generation>,
     flight: Flight,
+    progress: Option<Progress<T::Channel>>,
 ) {
     let Flight {
         question,
@@ -53,7 +64,19 @@ pub(super) async fn run<T: Transport>(
     let mut permit = Some(permit);
     let mut outcomes: Vec<Option<Outcome>> = Vec::new();
     let mut attempts = FuturesUnordered::new();
-    let (mut race, mut steps) = Race::begin(candidates(&upstreams, now()), now());
+    let Progress {
+        mut race,
+        mut steps,
+        begun,
+    } = progress.unwrap_or_else(|| {
+        let (race, steps) = Race::begin(candidates(&upstreams, now()), now());
+        let begun = None;
+        Progress { race, steps, begun }
+    });
+    if let Some((order, exchange)) = begun {
+        outcomes.push(None);
+        attempts.push(ask(Arc::clone(&core), 0, order, Some(exchange)));
+    }
     loop {
         for step in std::mem::take(&mut steps) {
             match step {
@@ -78,11 +101,7 @@ pub(super) async fn run<T: Transport>(
                         resend_at,
                         tcp_until: race.tcp_until(),
                     };
-                    let core = Arc::clone(&core);
-                    attempts.push(async move {
-                        let (outcome, rtt) = attempt(&core.transport, &core.metrics, &order).await;
-                        (index, outcome, rtt)
-                    });
+                    attempts.push(ask(Arc::clone(&core), index, order, None));
                 }
                 Step::Judge { upstream, verdict } => {
                     if let Some(upstream) = upstreams.get(upstream) {
@@ -137,9 +156,23 @@ pub(super) async fn run<T: Transport>(
     }
 }
 
+async fn ask<T: Transport>(
+    core: Arc<Core<T>>,
+    index: usize,
+    order: Order,
+    begun: Option<Exchange<T::Channel>>,
+) -> (usize, Outcome, Option<Duration>) {
+    let (outcome, rtt) = attempt(&core.transport, &core.metrics, &order, begun).await;
+    (index, outcome, rtt)
+}
+
 /// Puts a result into the cache of the generation that asked, which nobody reads any more when
 /// the configuration has changed since. Answers to questions without RD are not for others.
-fn keep(generation: &Generation, key: &FlightKey, result: Result<&Arc<Reply>, &Failure>) {
+pub(super) fn keep(
+    generation: &Generation,
+    key: &FlightKey,
+    result: Result<&Arc<Reply>, &Failure>,
+) {
     if !key.recursion_desired {
         return;
     }

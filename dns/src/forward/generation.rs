@@ -25,7 +25,8 @@ pub(super) struct Generation {
     flights: Mutex<HashMap<FlightKey, Waiters>>,
 }
 
-type Waiters = watch::Receiver<Option<Settled>>;
+/// Tells what the question in flight came to.
+pub(super) type Waiters = watch::Receiver<Option<Settled>>;
 
 /// One server; zones that name the same one share it, and so do generations.
 #[derive(Debug)]

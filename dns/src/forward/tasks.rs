@@ -5,6 +5,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,6 +24,26 @@ impl Tasks {
         self.tracker.spawn(async move {
             stop.run_until_cancelled(task).await;
         });
+    }
+
+    /// As [`Tasks::spawn`], from a thread outside the runtime.
+    pub(super) fn spawn_on(
+        &self,
+        task: impl Future<Output = ()> + Send + 'static,
+        runtime: &Handle,
+    ) {
+        let stop = self.stop.clone();
+        self.tracker.spawn_on(
+            async move {
+                stop.run_until_cancelled(task).await;
+            },
+            runtime,
+        );
+    }
+
+    /// True once nothing new may begin.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
     }
 
     /// Waits for the tasks, then drops those that are left. True when none was.

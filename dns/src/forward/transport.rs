@@ -83,11 +83,11 @@ pub struct Lease {
 
 /// Sockets to one upstream from which a query takes its port at random: with the id, 22 bits that
 /// a stranger has to guess even if all ports were known.
-const POOL: usize = 64;
+pub(super) const POOL: usize = 64;
 
 /// Queries that one socket serves, and for how long, so that ports cannot be learned over time.
-const MAX_USES: u32 = 64;
-const MAX_AGE: Duration = Duration::from_secs(10);
+pub(super) const MAX_USES: u32 = 64;
+pub(super) const MAX_AGE: Duration = Duration::from_secs(10);
 
 impl Pool {
     fn full(&self) -> bool {
@@ -132,6 +132,32 @@ impl Sockets {
             pool.open > 0
         });
         pools.get_mut(&upstream)?.take()
+    }
+}
+
+impl Sockets {
+    /// Takes over a connected socket that somebody else opened, inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When the runtime cannot watch it.
+    pub(super) fn adopt(
+        &self,
+        socket: std::net::UdpSocket,
+        upstream: SocketAddr,
+        uses: u32,
+        opened: Instant,
+    ) -> io::Result<Lease> {
+        let socket = UdpSocket::from_std(socket)?;
+        lock(&self.pools).entry(upstream).or_default().open += 1;
+        Ok(Lease {
+            pools: Arc::clone(&self.pools),
+            upstream,
+            idle: Some(Idle {
+                socket,
+                uses,
+                opened,
+            }),
+        })
     }
 }
 

@@ -12,8 +12,9 @@ use tokio::time::Instant;
 use tsunaro_model::zone::Snapshot;
 
 use crate::answer::{self, Answer, Job, Reply, ZoneKind};
-use crate::fast;
-use crate::forwarding::{ClientTransport, Failure, Resolve};
+use crate::fast::{self, Look};
+use crate::forward::{Arrived, Seated};
+use crate::forwarding::{ClientTransport, Failure, Opener, Resolve};
 use crate::metrics::{DnsMetrics, Shard};
 use crate::query::{self, Incoming};
 use crate::reply;
@@ -41,11 +42,24 @@ pub(super) enum Outcome {
     Wait(Box<Job>),
 }
 
+/// What is known of the first question that a query puts to upstreams.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Known<'a> {
+    /// Nothing; the cache may know more.
+    Nothing,
+    /// The answer that has just come.
+    Arrived(&'a Arrived),
+    /// It is on its way, and the query has a place among those who wait.
+    Pending,
+}
+
 /// What to do with a datagram.
 pub(super) enum UdpOutcome {
     Silence,
     /// So many octets were written.
     Reply(usize),
+    /// Upstreams have to be asked, and may be asked by this thread: those of this extra zone.
+    Ask(usize),
     /// Upstreams have to be asked: [`Handler::complete`].
     Wait(Box<Job>),
 }
@@ -68,6 +82,11 @@ impl<R: Resolve> Handler<R> {
         &self.metrics
     }
 
+    /// What a thread may ask upstreams with by itself.
+    pub(super) fn opener(&self) -> Option<Opener> {
+        self.resolver.opener()
+    }
+
     /// The zone as it is now, for a batch of queries.
     pub(super) fn zone(&self) -> Guard<Arc<Snapshot>> {
         self.zone.load()
@@ -80,69 +99,113 @@ impl<R: Resolve> Handler<R> {
         shard.query(transport);
         let zone = self.zone.load_full();
         self.contain(message, shard, || {
-            self.decide(&zone, message, transport, rotation, shard)
+            self.decide(&zone, message, transport, rotation, shard, Known::Nothing)
         })
     }
 
     /// As [`Handler::start`] for a datagram, whose reply is written to `out`; the worker has its
-    /// own rotation and its own counters.
+    /// own rotation and its own counters, and perhaps the means to ask upstreams itself.
     pub(super) fn start_udp(
         &self,
         zone: &Arc<Snapshot>,
         message: &[u8],
         rotation: usize,
         shard: &Shard,
+        may_ask: bool,
         out: &mut [u8],
     ) -> UdpOutcome {
         shard.query(ClientTransport::Udp);
-        let mut fast = None;
+        let mut look = Look::Other;
         let outcome = self.contain(message, shard, || {
-            fast = fast::answer(zone, &*self.resolver, message, rotation, out);
-            match fast {
-                Some(_) => Outcome::Silence,
-                None => self.decide(zone, message, ClientTransport::Udp, rotation, shard),
+            look = fast::look(zone, &*self.resolver, message, rotation, out);
+            match look {
+                Look::Reply(_) => Outcome::Silence,
+                Look::Ask(_) if may_ask => Outcome::Silence,
+                Look::Ask(_) | Look::Other => self.decide(
+                    zone,
+                    message,
+                    ClientTransport::Udp,
+                    rotation,
+                    shard,
+                    Known::Nothing,
+                ),
             }
         });
-        if let Some(fast) = fast {
-            shard.replied(fast.zone, fast.rcode);
-            return UdpOutcome::Reply(fast.length);
+        match look {
+            Look::Reply(fast) => {
+                shard.replied(fast.zone, fast.rcode);
+                UdpOutcome::Reply(fast.length)
+            }
+            Look::Ask(zone) if may_ask => UdpOutcome::Ask(zone),
+            Look::Ask(_) | Look::Other => in_buffer(outcome, out),
         }
-        match outcome {
-            Outcome::Silence => UdpOutcome::Silence,
-            Outcome::Wait(job) => UdpOutcome::Wait(job),
-            Outcome::Reply(octets) => match out.get_mut(..octets.len()) {
-                Some(room) => {
-                    room.copy_from_slice(&octets);
-                    UdpOutcome::Reply(octets.len())
-                }
-                // Cannot be: no reply over UDP is longer than the buffer.
-                None => UdpOutcome::Silence,
-            },
+    }
+
+    /// Answers a datagram that the fast path left; the query is counted already.
+    pub(super) fn go_on_udp(
+        &self,
+        zone: &Arc<Snapshot>,
+        message: &[u8],
+        rotation: usize,
+        shard: &Shard,
+        known: Known<'_>,
+        out: &mut [u8],
+    ) -> UdpOutcome {
+        let mut fast = None;
+        let outcome = self.contain(message, shard, || {
+            if let Known::Arrived(arrived) = known {
+                fast = fast::pass_on(zone, arrived, message, out);
+            }
+            match fast {
+                Some(_) => Outcome::Silence,
+                None => self.decide(zone, message, ClientTransport::Udp, rotation, shard, known),
+            }
+        });
+        match fast {
+            Some(fast) => {
+                shard.replied(fast.zone, fast.rcode);
+                UdpOutcome::Reply(fast.length)
+            }
+            None => in_buffer(outcome, out),
         }
+    }
+
+    /// Answers a datagram that caused a panic on its way to upstreams or back.
+    pub(super) fn broken_udp(&self, message: &[u8], shard: &Shard, out: &mut [u8]) -> UdpOutcome {
+        in_buffer(self.broken(message, shard), out)
     }
 
     /// Turns a panic into SERVFAIL (rule 78).
     fn contain(&self, message: &[u8], shard: &Shard, decide: impl FnOnce() -> Outcome) -> Outcome {
         match catch_unwind(AssertUnwindSafe(decide)) {
             Ok(outcome) => outcome,
-            Err(_panic) => {
-                self.contained();
-                match (u16_at(message, 0), u16_at(message, 2)) {
-                    (Some(id), Some(bits)) => {
-                        let written = reply::header_only(id, bits, Rcode::ServFail);
-                        done(Reply::without_zone(written), shard)
-                    }
-                    _ => Outcome::Silence,
-                }
-            }
+            Err(_panic) => self.broken(message, shard),
         }
     }
 
-    /// Asks upstreams, as often as the aliases need it, and answers.
-    pub(super) async fn complete(&self, job: Box<Job>) -> Vec<u8> {
+    fn broken(&self, message: &[u8], shard: &Shard) -> Outcome {
+        self.contained();
+        match (u16_at(message, 0), u16_at(message, 2)) {
+            (Some(id), Some(bits)) => {
+                let written = reply::header_only(id, bits, Rcode::ServFail);
+                done(Reply::without_zone(written), shard)
+            }
+            _ => Outcome::Silence,
+        }
+    }
+
+    /// Asks upstreams, as often as the aliases need it, and answers a query that came at `since`.
+    /// With a seat, its first question is in flight already.
+    pub(super) async fn complete(
+        &self,
+        job: Box<Job>,
+        seated: Option<Seated>,
+        since: Instant,
+    ) -> Vec<u8> {
         let _waiting = self.metrics.waiting();
         let query = job.query().clone();
-        let reply = match AssertUnwindSafe(self.forward(job)).catch_unwind().await {
+        let forward = AssertUnwindSafe(self.forward(job, seated, since));
+        let reply = match forward.catch_unwind().await {
             Ok(reply) => reply,
             Err(_panic) => {
                 self.contained();
@@ -160,7 +223,9 @@ impl<R: Resolve> Handler<R> {
         transport: ClientTransport,
         rotation: usize,
         shard: &Shard,
+        known: Known<'_>,
     ) -> Outcome {
+        let mut known = known;
         match query::parse(message, transport) {
             Incoming::Drop => {
                 shard.dropped_malformed();
@@ -174,21 +239,32 @@ impl<R: Resolve> Handler<R> {
                         Answer::Reply(reply) => return done(reply, shard),
                         Answer::Forward(job) => job,
                     };
-                    let Some(known) = self.resolver.resolve_from_cache(&job.question()) else {
+                    let question = job.question();
+                    let result = match std::mem::replace(&mut known, Known::Nothing) {
+                        Known::Nothing => self.resolver.resolve_from_cache(&question),
+                        Known::Arrived(arrived) => Some(Ok(arrived.forwarded(&question))),
+                        Known::Pending => None,
+                    };
+                    let Some(result) = result else {
                         return Outcome::Wait(job);
                     };
-                    answer = answer::finish(*job, known);
+                    answer = answer::finish(*job, result);
                 }
             }
         }
     }
 
-    async fn forward(&self, job: Box<Job>) -> Reply {
-        let deadline = Instant::now() + FORWARD_LIMIT;
-        let mut job = job;
+    async fn forward(&self, job: Box<Job>, seated: Option<Seated>, since: Instant) -> Reply {
+        let deadline = since + FORWARD_LIMIT;
+        let (mut job, mut seated) = (job, seated);
         loop {
             let question = job.question();
-            let asked = self.resolver.resolve(job.zone(), &question);
+            let asked = async {
+                match seated.take() {
+                    Some(seated) => seated.settle(&question).await,
+                    None => self.resolver.resolve(job.zone(), &question).await,
+                }
+            };
             let result = tokio::time::timeout_at(deadline, asked)
                 .await
                 .unwrap_or(Err(Failure::Timeout));
@@ -202,6 +278,21 @@ impl<R: Resolve> Handler<R> {
     fn contained(&self) {
         self.metrics.panic();
         tracing::error!("A query caused a panic and was answered SERVFAIL: this is a bug");
+    }
+}
+
+fn in_buffer(outcome: Outcome, out: &mut [u8]) -> UdpOutcome {
+    match outcome {
+        Outcome::Silence => UdpOutcome::Silence,
+        Outcome::Wait(job) => UdpOutcome::Wait(job),
+        Outcome::Reply(octets) => match out.get_mut(..octets.len()) {
+            Some(room) => {
+                room.copy_from_slice(&octets);
+                UdpOutcome::Reply(octets.len())
+            }
+            // Cannot be: no reply over UDP is longer than the buffer.
+            None => UdpOutcome::Silence,
+        },
     }
 }
 

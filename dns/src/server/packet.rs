@@ -181,6 +181,10 @@ impl<P: Peer> Replies<P> {
         }
     }
 
+    pub(super) fn is_full(&self) -> bool {
+        self.lengths.len() >= BATCH
+    }
+
     /// Where the next reply may be written; none when the batch is full.
     pub(super) fn next(&mut self) -> Option<&mut [u8; REPLY]> {
         self.buffers.get_mut(self.lengths.len())

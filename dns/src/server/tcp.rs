@@ -187,7 +187,7 @@ async fn read_queries<R: Resolve>(
                     Outcome::Reply(octets) => Some(octets),
                     Outcome::Wait(job) => {
                         slot.busy();
-                        in_flight.push(handler.complete(job));
+                        in_flight.push(handler.complete(job, None, Instant::now()));
                         None
                     }
                 }

@@ -5,6 +5,8 @@ mod aliases;
 #[cfg(test)]
 mod existence;
 #[cfg(test)]
+mod express;
+#[cfg(test)]
 mod extra;
 #[cfg(test)]
 mod fixture;
@@ -16,6 +18,9 @@ mod joint;
 mod loopback;
 #[cfg(test)]
 mod message;
+#[cfg(test)]
+#[path = "../support/mock_upstream.rs"]
+mod mock_upstream;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::inside::Inside;
 use super::pki::ADMIN;
-use super::place::Place;
+use super::place::{NODE_NAME, Place};
 use super::settings::CONTAINERD_SOCKET;
 use crate::Wait;
 use crate::lab::{Cmd, Node, Output};
@@ -74,6 +74,39 @@ impl KubeHandle {
     pub fn get(&self, args: &[&str]) -> Result<Value> {
         let args = [&["get", "--output=json"], args].concat();
         serde_json::from_str(&self.kubectl(&args)?.ok()?).context("kubectl's JSON")
+    }
+
+    /// GETs a path of the API, as the administrator. It costs a tenth of what kubectl does.
+    pub fn api_get(&self, path: &str) -> Result<String> {
+        let at = |name: &str| self.place.file(name);
+        let curl = Cmd::new("curl")
+            .args(["--silent", "--show-error", "--fail-with-body"])
+            .args(["--max-time", "10", "--cacert"])
+            .arg(at("ca.pem"))
+            .arg("--cert")
+            .arg(at(&format!("{ADMIN}.pem")))
+            .arg("--key")
+            .arg(at(&format!("{ADMIN}.key")))
+            .arg(format!("https://127.0.0.1:6443{path}"));
+        self.machine.run(curl)?.ok()
+    }
+
+    /// A Pod.
+    pub fn pod(&self, namespace: &str, name: &str) -> Result<Value> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        serde_json::from_str(&self.api_get(&path)?).context("the API server's JSON")
+    }
+
+    /// One of kubelet's pages of metrics: `probes`, `resource`, `cadvisor`.
+    pub fn kubelet_metrics(&self, page: &str) -> Result<String> {
+        self.api_get(&format!("/api/v1/nodes/{NODE_NAME}/proxy/metrics/{page}"))
+    }
+
+    /// Deletes objects, without waiting for their end.
+    pub fn delete(&self, namespace: &str, objects: &[&str]) -> Result<()> {
+        let how = ["delete", "--namespace", namespace, "--wait=false"];
+        self.kubectl(&[&how[..], objects].concat())?.ok()?;
+        Ok(())
     }
 
     /// Loads an OCI archive into containerd. Pods give it by the name in its
@@ -151,7 +184,23 @@ impl KubeHandle {
 
     /// Waits until a Pod of this name is ready; on a timeout the error describes it.
     pub fn wait_pod_ready(&self, namespace: &str, pod: &str, timeout: Duration) -> Result<()> {
-        self.wait_for(namespace, &format!("pod/{pod}"), "condition=Ready", timeout)
+        let ready = Wait::new(format!("the Pod {pod} to be ready"), timeout)
+            .every(Duration::from_millis(100))
+            .until(|| Ok(self.is_pod_ready(namespace, pod)?.then_some(())));
+        ready.or_else(|error| {
+            let describe = self.kubectl(&["describe", "--namespace", namespace, "pod", pod])?;
+            Err(error.context(describe.stdout))
+        })
+    }
+
+    /// Whether Kubernetes says that a Pod is ready.
+    pub fn is_pod_ready(&self, namespace: &str, pod: &str) -> Result<bool> {
+        let pod = self.pod(namespace, pod)?;
+        let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+        Ok(conditions.into_iter().flatten().any(|condition| {
+            let field = |name| condition.get(name).and_then(Value::as_str);
+            field("type") == Some("Ready") && field("status") == Some("True")
+        }))
     }
 
     /// Waits until the Pod of this name is another one than that with `old_uid`, and ready.
@@ -179,7 +228,7 @@ impl KubeHandle {
     }
 
     fn pod_field(&self, namespace: &str, pod: &str, pointer: &str) -> Result<String> {
-        let pod_json = self.get(&["--namespace", namespace, "pod", pod])?;
+        let pod_json = self.pod(namespace, pod)?;
         let field = pod_json.pointer(pointer).and_then(Value::as_str);
         Ok(field
             .with_context(|| format!("the Pod {pod} has no {pointer}"))?
@@ -253,6 +302,14 @@ impl KubeHandle {
     #[must_use]
     pub fn cluster_dns(&self) -> &str {
         &self.place.addresses.dns
+    }
+
+    /// An address of the range of Services, by its last part: 1 and 10 are taken.
+    #[must_use]
+    pub fn service_address(&self, last: u8) -> String {
+        let range = &self.place.addresses.services;
+        let (network, _) = range.rsplit_once('.').unwrap_or((range, ""));
+        format!("{network}.{last}")
     }
 
     /// The range of the Pods' addresses.

@@ -1,5 +1,8 @@
 //! A node for a person: held by a process of its own, found by its name.
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -29,9 +32,10 @@ struct Record {
     inside: Inside,
 }
 
-/// Starts a node under a name, and holds it until SIGTERM or SIGINT.
-/// To be called by a process's first thread before there is another.
+/// Starts a node under a name, and holds it until SIGTERM or SIGINT; an error if another process
+/// does so. To be called by a process's first thread before there is another.
 pub fn hold(name: &str) -> Result<()> {
+    let claim = Claim::take(name)?;
     let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().collect();
     // Threads inherit this; what they start does not, for std undoes it.
     signals.thread_block().context("block the signals")?;
@@ -51,7 +55,81 @@ pub fn hold(name: &str) -> Result<()> {
     std::fs::rename(&staged, &at)?;
     signals.wait().context("wait for a signal")?;
     drop(node);
+    drop(claim);
     Ok(())
+}
+
+/// The process that holds the node of a name, or is about to.
+pub fn holder(name: &str) -> Result<Option<i32>> {
+    let Ok(mut file) = File::open(Claim::path(name)) else {
+        return Ok(None);
+    };
+    if file.try_lock_shared().is_ok() {
+        return Ok(None);
+    }
+    let mut pid = String::new();
+    file.read_to_string(&mut pid)?;
+    // Empty in the moment in which it is taken.
+    Ok(pid.trim().parse().ok())
+}
+
+/// Ends what is about to hold a node but has none yet, and removes what there is of it.
+pub fn end_start(name: &str, holder: i32) -> Result<()> {
+    signal::kill(Pid::from_raw(holder), Signal::SIGKILL).context("end the holder")?;
+    Wait::new("the holder's end", Duration::from_secs(10))
+        .until(|| Ok(self::holder(name)?.is_none().then_some(())))?;
+    remove_killed(name)?;
+    Ok(())
+}
+
+/// Removes what a holder that was killed has left; whether there was anything.
+pub fn remove_killed(name: &str) -> Result<bool> {
+    let removed = run::remove_leftovers()?;
+    // The file of its lock is the last of it.
+    drop(Claim::take(name)?);
+    Ok(!removed.is_empty())
+}
+
+/// A name that a process holds a node by, from before the start to after the end: a lock, which
+/// the kernel takes back with the process.
+struct Claim {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Claim {
+    fn path(name: &str) -> PathBuf {
+        Path::new(run::ROOT).join(format!("node-{name}.lock"))
+    }
+
+    fn take(name: &str) -> Result<Self> {
+        let path = Self::path(name);
+        std::fs::create_dir_all(run::ROOT).with_context(|| format!("create {}", run::ROOT))?;
+        // Who asks for the holder takes the lock for a moment.
+        let mut file = Wait::new("the lock of the node's name", Duration::from_secs(1))
+            .until(|| {
+                let file = File::options()
+                    .create(true)
+                    .write(true)
+                    .truncate(false)
+                    .open(&path)?;
+                file.try_lock()?;
+                // The one before may have removed it since it was opened.
+                let there = std::fs::metadata(&path)?;
+                Ok((there.ino() == file.metadata()?.ino()).then_some(file))
+            })
+            .with_context(|| format!("another process holds the node `{name}`"))?;
+        file.set_len(0)?;
+        write!(file, "{}", std::process::id())?;
+        Ok(Self { path, _file: file })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // One that stays is taken over by the next.
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 /// A node that another process holds.

@@ -33,7 +33,7 @@ mod place;
 mod settings;
 
 pub use handle::KubeHandle;
-pub use held::{Held, hold};
+pub use held::{Held, end_start, hold, holder, remove_killed};
 pub use images::{BUSYBOX, PAUSE, busybox, tailscale};
 pub use node::{KubeNode, KubeOptions};
 pub use part::Part;

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,8 @@ const MAX_FAULTS: usize = 5;
 pub struct Asking {
     /// The server.
     pub server: SocketAddr,
-    /// The zone, without a final dot. Names are `m<number>.<zone>`, each once, so that no cache answers for the gateway.
+    /// The zone, without a final dot. Names are `m<monitor>-<number>.<zone>`: each is asked once in
+    /// the life of this process, so that no cache answers for the gateway.
     pub zone: String,
     /// The address of each of these names.
     pub address: Ipv4Addr,
@@ -60,11 +61,13 @@ pub struct DnsReport {
 impl DnsMonitor {
     /// Starts 20 questions a second from a network namespace, as `/proc/PID/ns/net`.
     pub fn start(namespace: &Path, asking: Asking) -> Result<Self> {
+        static MONITORS: AtomicU32 = AtomicU32::new(0);
+        let monitor = MONITORS.fetch_add(1, Ordering::Relaxed);
         let stop = Arc::new(AtomicBool::new(false));
         let (told, namespace) = (Arc::clone(&stop), namespace.to_owned());
         let thread = std::thread::Builder::new()
             .name("dns monitor".to_owned())
-            .spawn(move || run(&namespace, &asking, &told))
+            .spawn(move || run(&namespace, &asking, monitor, &told))
             .context("start a thread")?;
         Ok(Self {
             stop,
@@ -72,9 +75,14 @@ impl DnsMonitor {
         })
     }
 
+    /// Ends asking, without waiting for the answers on their way.
+    pub fn fall_silent(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Ends asking, waits for the answers on their way, and reports.
     pub fn stop(mut self) -> Result<DnsReport> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.fall_silent();
         let thread = self.thread.take().context("stopped already")?;
         thread.join().map_err(|_| anyhow!("the monitor panicked"))?
     }
@@ -92,7 +100,7 @@ struct Question {
     socket: UdpSocket,
 }
 
-fn run(namespace: &Path, asking: &Asking, stop: &AtomicBool) -> Result<DnsReport> {
+fn run(namespace: &Path, asking: &Asking, monitor: u32, stop: &AtomicBool) -> Result<DnsReport> {
     let file =
         std::fs::File::open(namespace).with_context(|| format!("open {}", namespace.display()))?;
     // Of this thread alone.
@@ -112,7 +120,7 @@ fn run(namespace: &Path, asking: &Asking, stop: &AtomicBool) -> Result<DnsReport
         if !stopping && now >= next {
             next += INTERVAL;
             report.asked += 1;
-            match ask(asking, report.asked) {
+            match ask(asking, monitor, report.asked) {
                 Ok(socket) => open.push(Question {
                     number: report.asked,
                     at: now,
@@ -153,8 +161,8 @@ fn run(namespace: &Path, asking: &Asking, stop: &AtomicBool) -> Result<DnsReport
     Ok(report)
 }
 
-fn ask(asking: &Asking, number: u32) -> Result<UdpSocket> {
-    let name = format!("m{number}.{}.", asking.zone);
+fn ask(asking: &Asking, monitor: u32, number: u32) -> Result<UdpSocket> {
+    let name = format!("m{monitor}-{number}.{}.", asking.zone);
     let message = Query::new(&name, "A")?.encode(id(number))?;
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).context("bind")?;
     socket.set_nonblocking(true)?;

@@ -16,7 +16,7 @@ use super::cgroups;
 use crate::wait::tails;
 use crate::{Wait, say};
 
-pub(super) const ROOT: &str = "/run/tsunaro-lab";
+pub(crate) const ROOT: &str = "/run/tsunaro-lab";
 pub(super) const NETNS: &str = "/run/netns";
 pub(super) const PREFIX: &str = "tsl-";
 

@@ -2,7 +2,7 @@
 //! controller before a request arrives or before its answer does.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -74,7 +74,8 @@ pub(crate) enum Fate {
 type Judge = Box<dyn FnMut(&Seen) -> Fate + Send>;
 
 struct State {
-    pid: Option<i32>,
+    /// The file with the id of the process to kill.
+    victim: Option<PathBuf>,
     judge: Judge,
     counts: BTreeMap<(To, String), usize>,
 }
@@ -83,6 +84,13 @@ struct State {
 pub(crate) struct Tap {
     state: Arc<Mutex<State>>,
     _proxy: Process,
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        // The loop around it has ended, or is about to be: one that is left would outlive the test.
+        let _ = self.kill();
+    }
 }
 
 impl Tap {
@@ -96,7 +104,7 @@ impl Tap {
                 .name("kubectl-proxy"),
         )?;
         let state = Arc::new(Mutex::new(State {
-            pid: None,
+            victim: None,
             judge: Box::new(|_| Fate::Pass),
             counts: BTreeMap::new(),
         }));
@@ -126,10 +134,10 @@ impl Tap {
         })
     }
 
-    /// Whom to kill.
-    pub(crate) fn follow(&self, process: &Process) -> Result<()> {
-        self.state().pid = Some(i32::try_from(process.pid())?);
-        Ok(())
+    /// Kills the controller that [`immortal`] keeps running.
+    pub(crate) fn kill(&self) -> Result<()> {
+        let victim = self.state().victim.clone();
+        kill_victim(victim)
     }
 
     pub(crate) fn judge(&self, judge: impl FnMut(&Seen) -> Fate + Send + 'static) {
@@ -158,6 +166,32 @@ pub(crate) fn controller(beside: &Beside, more: &[&str]) -> Result<Process> {
             .args(more.iter().copied())
             .env("KUBECONFIG", config.display().to_string()),
     )
+}
+
+/// A controller that goes by the tap, and starts again as often as it is killed.
+pub(crate) fn immortal(beside: &Beside, tap: &Tap) -> Result<Process> {
+    let machine = beside.node.machine();
+    let config = machine.write("tap.kubeconfig", &Tap::kubeconfig().to_string())?;
+    let victim = machine.dir().join("controller.pid");
+    let script = format!(
+        "while :; do {} run --http-listen 127.0.0.1:9182 --log-format text --leader-elect false \
+         --headscale-interval 2 & echo $! > {victim}.new; mv {victim}.new {victim}; wait $!; done",
+        beside.controller.display(),
+        victim = victim.display(),
+    );
+    tap.state().victim = Some(victim);
+    machine.spawn(
+        Cmd::new("sh")
+            .args(["-c", &script])
+            .name("controller-loop")
+            .env("KUBECONFIG", config.display().to_string()),
+    )
+}
+
+fn kill_victim(file: Option<PathBuf>) -> Result<()> {
+    let file = file.context("nobody to kill")?;
+    let pid = std::fs::read_to_string(file)?.trim().parse()?;
+    kill(Pid::from_raw(pid), Signal::SIGKILL).context("kill the controller")
 }
 
 type Shared = Arc<Mutex<State>>;
@@ -243,18 +277,14 @@ async fn answer_or_fail(
             .to_owned(),
         body: serde_json::from_slice(&body).unwrap_or_default(),
     };
-    let (fate, pid) = {
+    let (fate, victim) = {
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         *state.counts.entry((to, seen.method.clone())).or_default() += 1;
         let fate = (state.judge)(&seen);
-        (fate, state.pid)
-    };
-    let end = || -> Result<()> {
-        let pid = pid.context("nobody to kill")?;
-        kill(Pid::from_raw(pid), Signal::SIGKILL).context("kill the controller")
+        (fate, state.victim.clone())
     };
     if fate == Fate::KillBefore {
-        end()?;
+        kill_victim(victim)?;
         return Err(anyhow!("not sent"));
     }
     match fate {
@@ -297,7 +327,7 @@ async fn answer_or_fail(
     if fate == Fate::KillAfter {
         // The answer as a whole: what the server does, it has done then.
         let _ = response.into_body().collect().await;
-        end()?;
+        kill_victim(victim)?;
         return Err(anyhow!("not answered"));
     }
     Ok(response)

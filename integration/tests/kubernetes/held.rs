@@ -5,7 +5,12 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, ensure};
 use tsunaro_integration::lab::traces;
 
-use crate::timed;
+use crate::{Named, Shared};
+
+pub(crate) const TESTS: &[Named] = &[(
+    "held::a_node_for_a_person_outlives_the_command_that_starts_it_and_ends_on_demand",
+    a_node_for_a_person_outlives_its_command,
+)];
 
 /// Runs `cargo xtask node --name NAME ARGS`.
 fn xtask(name: &str, args: &[&str]) -> Result<Output> {
@@ -37,9 +42,7 @@ fn succeed(name: &str, args: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-#[test]
-fn a_node_for_a_person_outlives_the_command_that_starts_it_and_ends_on_demand() -> Result<()> {
-    let _timed = timed("cargo xtask node");
+fn a_node_for_a_person_outlives_its_command(_: &Shared) -> Result<()> {
     let name = format!("test-{}", std::process::id());
     let said = succeed(&name, &["up"])?;
     let id = said
@@ -54,8 +57,9 @@ fn a_node_for_a_person_outlives_the_command_that_starts_it_and_ends_on_demand() 
     assert_eq!(traces(id)?, Vec::<String>::new());
     let output = xtask(&name, &["kubectl", "version"])?;
     let stderr = String::from_utf8_lossy(&output.stderr);
+    let remedy = format!("cargo xtask node --name {name} up");
     assert!(
-        !output.status.success() && stderr.contains("cargo xtask node up"),
+        !output.status.success() && stderr.contains(&remedy),
         "{stderr}"
     );
     Ok(())

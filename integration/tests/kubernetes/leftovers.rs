@@ -1,7 +1,7 @@
 //! Nodes that end, are killed, or stand side by side.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -9,7 +9,18 @@ use tsunaro_integration::kube::{BUSYBOX, KubeNode, KubeOptions};
 use tsunaro_integration::lab::{remove_leftovers, traces};
 use tsunaro_integration::wait_until;
 
-use crate::{POD_READY, timed};
+use crate::{Named, POD_READY, Shared, timed};
+
+pub(crate) const TESTS: &[Named] = &[
+    (
+        "leftovers::two_nodes_side_by_side_do_not_touch_each_other_and_leave_nothing_of_each",
+        two_nodes_side_by_side,
+    ),
+    (
+        "leftovers::a_killed_test_process_takes_its_node_along_and_the_next_start_removes_the_rest",
+        a_killed_test_process_takes_its_node_along,
+    ),
+];
 
 /// Set in the process that a test starts to kill it.
 const VICTIM: &str = "TSUNARO_LAB_VICTIM";
@@ -73,27 +84,19 @@ fn machine_files() -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn two_nodes_side_by_side_do_not_touch_each_other_and_leave_nothing_of_each() -> Result<()> {
-    let _timed = timed("two nodes");
+fn two_nodes_side_by_side(shared: &Shared) -> Result<()> {
     let (settings, files) = (machine_settings()?, machine_files());
-    let start = |number: u8, seconds: &'static str| -> Result<KubeNode> {
-        let node = KubeNode::start(KubeOptions {
-            number,
-            ..KubeOptions::default()
-        })?;
-        start_sleeper(&node, seconds)?;
-        Ok(node)
-    };
-    let (one, two) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| start(2, "70002"));
-        (start(1, "70001"), other.join())
-    });
-    let (one, two) = (one?, two.expect("the other start panicked")?);
+    let one = shared.node()?;
+    let two = KubeNode::start(KubeOptions {
+        number: 2,
+        ..KubeOptions::default()
+    })?;
+    start_sleeper(one, "70001")?;
+    start_sleeper(&two, "70002")?;
     assert_ne!(one.id(), two.id());
     assert!(one.pod_ip("default", "sleeper")?.starts_with("10.244.1."));
     assert!(two.pod_ip("default", "sleeper")?.starts_with("10.244.2."));
-    let pods = one.get(&["pods", "--all-namespaces"])?;
+    let pods = two.get(&["pods", "--all-namespaces"])?;
     assert_eq!(pods["items"].as_array().map(Vec::len), Some(1));
     assert_eq!((sleepers("70001")?, sleepers("70002")?), (1, 1));
     // Both live: neither is a leftover.
@@ -118,25 +121,14 @@ fn two_nodes_side_by_side_do_not_touch_each_other_and_leave_nothing_of_each() ->
         .exec("default", "sleeper", "main", &["echo", "alive"])?
         .ok()?;
     assert_eq!(alive, "alive\n");
-
-    let id = one.id().to_owned();
-    drop(one);
-    assert_eq!(traces(&id)?, Vec::<String>::new());
     assert_eq!(machine_settings()?, settings);
     assert_eq!(machine_files(), files);
-    Ok(())
+    one.delete("default", &["pod/sleeper"])
 }
 
-#[test]
-fn a_killed_test_process_takes_its_node_along_and_the_next_start_removes_the_rest() -> Result<()> {
-    if std::env::var_os(VICTIM).is_some() {
-        return be_the_victim();
-    }
-    let _timed = timed("a killed test process");
+fn a_killed_test_process_takes_its_node_along(_: &Shared) -> Result<()> {
     let (settings, files) = (machine_settings()?, machine_files());
     let mut victim = Command::new(std::env::current_exe()?)
-        .args(["--exact", "--nocapture"])
-        .arg("leftovers::a_killed_test_process_takes_its_node_along_and_the_next_start_removes_the_rest")
         .env(VICTIM, "1")
         .stdout(Stdio::piped())
         .spawn()?;
@@ -172,10 +164,21 @@ fn a_killed_test_process_takes_its_node_along_and_the_next_start_removes_the_res
     Ok(())
 }
 
+/// Whether this process was started to be killed.
+pub(crate) fn is_victim() -> bool {
+    std::env::var_os(VICTIM).is_some()
+}
+
 /// Starts a node with a Pod, and waits to be killed.
-fn be_the_victim() -> Result<()> {
-    let node = KubeNode::start(KubeOptions::default())?;
-    start_sleeper(&node, "70003")?;
-    println!("victim's node {}", node.id());
-    wait_until("the kill", Duration::from_secs(120), || Ok(None))
+pub(crate) fn be_the_victim() -> ExitCode {
+    let lived = || -> Result<()> {
+        let node = KubeNode::start(KubeOptions::default())?;
+        start_sleeper(&node, "70003")?;
+        println!("victim's node {}", node.id());
+        wait_until("the kill", Duration::from_secs(120), || Ok(None))
+    };
+    if let Err(error) = lived() {
+        eprintln!("{error:?}");
+    }
+    ExitCode::FAILURE
 }

@@ -3,17 +3,26 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tsunaro_integration::kube::{BUSYBOX, KubeNode, KubeOptions};
-use tsunaro_integration::lab::{
-    CONTROL, LAN_HOST, LB_ADDRESS, Lab, LabOptions, Start, UPSTREAMS, Zone,
-};
-use tsunaro_integration::oci::oci_image;
-use tsunaro_integration::peers::Peers;
+use tsunaro_integration::kube::{BUSYBOX, KubeNode};
+use tsunaro_integration::lab::{CONTROL, LAN_HOST, UPSTREAMS, Zone};
 use tsunaro_integration::wait_until;
 
-use crate::{POD_READY, timed};
+use crate::by_hand::{COREDNS_IMAGE, Site};
+use crate::{Named, POD_READY, Shared};
 
-const COREDNS: &str = "lab.test/coredns:1";
+pub(crate) const TESTS: &[Named] = &[
+    (
+        "network::a_cluster_ip_answers_on_port_53_over_udp_and_tcp_from_the_node_a_pod_and_the_pod_itself",
+        a_cluster_ip_answers_on_port_53,
+    ),
+    (
+        "network::a_node_on_a_lab_carries_pods_to_headscale_and_the_lan_and_the_lan_to_a_load_balancer",
+        a_node_carries_packets_between_pods_and_the_lab,
+    ),
+];
+
+/// Beside the gateway's own: of the range that the lab routes to a gateway.
+const LB_ADDRESS: &str = "198.51.100.18";
 const NAME: &str = "host.zone.example";
 const ADDRESS: &str = "192.0.2.77";
 
@@ -66,21 +75,18 @@ spec:
     - { name: dns-tcp, port: 53, protocol: TCP }
 "#;
 
-fn start_dns(node: &KubeNode, service_type: &str) -> Result<()> {
-    let coredns = Peers::ensure()?.coredns;
-    node.load_image(&oci_image(
-        COREDNS,
-        &[("/coredns", &coredns)],
-        &["/coredns"],
-    ))?;
+/// Starts or changes them; their Service's address.
+fn start_dns(node: &KubeNode, service_type: &str) -> Result<String> {
+    let address = node.service_address(77);
     let objects = DNS
-        .replace("COREDNS", COREDNS)
+        .replace("COREDNS", COREDNS_IMAGE)
         .replace("BUSYBOX", BUSYBOX)
         .replace("TYPE", service_type)
-        .replace("CLUSTER_IP", node.cluster_dns());
+        .replace("CLUSTER_IP", &address);
     node.apply(&objects)?;
     node.wait_pod_ready("default", "dns", POD_READY)?;
-    node.wait_pod_ready("default", "client", POD_READY)
+    node.wait_pod_ready("default", "client", POD_READY)?;
+    Ok(address)
 }
 
 /// Asks over UDP from a Pod's shell.
@@ -112,18 +118,14 @@ fn ask_tcp(node: &KubeNode, pod: &str, server: &str) -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_cluster_ip_answers_on_port_53_over_udp_and_tcp_from_the_node_a_pod_and_the_pod_itself()
--> Result<()> {
-    let _timed = timed("a ClusterIP on port 53");
-    let node = KubeNode::start(KubeOptions::default())?;
-    start_dns(&node, "ClusterIP")?;
-    let server = node.cluster_dns();
+fn a_cluster_ip_answers_on_port_53(shared: &Shared) -> Result<()> {
+    let node = shared.node()?;
+    let server = start_dns(node, "ClusterIP")?;
     wait_until(
         "an answer over UDP at the node",
         Duration::from_secs(20),
         || {
-            let (code, records) = node.machine().dns(server, NAME, "A")?;
+            let (code, records) = node.machine().dns(&server, NAME, "A")?;
             ensure!(
                 code == "NOERROR" && records == [format!("A {ADDRESS}")],
                 "{code} {records:?}"
@@ -138,36 +140,24 @@ fn a_cluster_ip_answers_on_port_53_over_udp_and_tcp_from_the_node_a_pod_and_the_
         .ok()?;
     assert_eq!(tcp.trim(), ADDRESS);
     for pod in ["client", "dns"] {
-        ask_udp(&node, pod, server)?;
-        ask_tcp(&node, pod, server)?;
+        ask_udp(node, pod, &server)?;
+        ask_tcp(node, pod, &server)?;
     }
     // Pods are told of the cluster's DNS by kubelet.
     let resolv_conf = node
         .exec("default", "client", "shell", &["cat", "/etc/resolv.conf"])?
         .ok()?;
-    assert!(
-        resolv_conf.contains(&format!("nameserver {server}\n")),
-        "{resolv_conf}"
-    );
+    let told = format!("nameserver {}\n", node.cluster_dns());
+    assert!(resolv_conf.contains(&told), "{resolv_conf}");
+    // The Pods stay for the next test: applied while they end, they would be taken for ready.
     Ok(())
 }
 
-#[test]
-fn a_node_on_a_lab_carries_pods_to_headscale_and_the_lan_and_the_lan_to_a_load_balancer()
--> Result<()> {
-    let _timed = timed("a node on a lab");
-    let lab = Lab::start(LabOptions {
-        gateways: [Start::Off, Start::Off],
-        peer: Start::Off,
-        ..LabOptions::default()
-    })?;
+fn a_node_carries_packets_between_pods_and_the_lab(shared: &Shared) -> Result<()> {
+    let Site { lab, node, .. } = shared.site()?;
     let zone = Zone::new("upstream.example").record("www 60 IN A 192.0.2.78");
     let _upstream = lab.upstream().serve(UPSTREAMS[0], &[zone])?;
-    let node = KubeNode::start(KubeOptions {
-        lab: Some(&lab),
-        ..KubeOptions::default()
-    })?;
-    start_dns(&node, "LoadBalancer")?;
+    start_dns(node, "LoadBalancer")?;
 
     let sh = |script: &str| {
         node.exec("default", "client", "shell", &["sh", "-c", script])?
@@ -204,7 +194,8 @@ fn a_node_on_a_lab_carries_pods_to_headscale_and_the_lan_and_the_lan_to_a_load_b
         },
     )?;
     // The Pod behind the address reaches itself by it, as a gateway's forwarded packets do.
-    ask_udp(&node, "dns", LB_ADDRESS)?;
-    ask_tcp(&node, "dns", LB_ADDRESS)?;
-    Ok(())
+    ask_udp(node, "dns", LB_ADDRESS)?;
+    ask_tcp(node, "dns", LB_ADDRESS)?;
+    let objects = ["service/dns", "pod/dns", "pod/client", "configmap/corefile"];
+    node.delete("default", &objects)
 }

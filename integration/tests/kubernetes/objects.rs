@@ -3,9 +3,14 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use tsunaro_integration::kube::{KubeNode, KubeOptions};
+use tsunaro_integration::kube::KubeNode;
 
-use crate::timed;
+use crate::{Named, Shared};
+
+pub(crate) const TESTS: &[Named] = &[(
+    "objects::a_custom_resource_is_applied_by_server_side_apply_and_its_rules_are_enforced",
+    a_custom_resource_is_applied_and_its_rules_are_enforced,
+)];
 
 const CRD: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
@@ -34,10 +39,8 @@ spec:
               x-kubernetes-preserve-unknown-fields: true
 "#;
 
-#[test]
-fn a_custom_resource_is_applied_by_server_side_apply_and_its_rules_are_enforced() -> Result<()> {
-    let _timed = timed("a custom resource");
-    let node = KubeNode::start(KubeOptions::default())?;
+fn a_custom_resource_is_applied_and_its_rules_are_enforced(shared: &Shared) -> Result<()> {
+    let node = shared.node()?;
     node.apply(CRD)?;
     let name = "customresourcedefinition/things.test.example";
     node.wait_for(
@@ -56,9 +59,9 @@ fn a_custom_resource_is_applied_by_server_side_apply_and_its_rules_are_enforced(
     let version = |node: &KubeNode| -> Result<_> {
         Ok(node.get(&["thing", "a"])?["metadata"]["resourceVersion"].clone())
     };
-    let before = version(&node)?;
+    let before = version(node)?;
     node.apply(&thing("192.0.2.0/24"))?;
-    assert_eq!(version(&node)?, before);
+    assert_eq!(version(node)?, before);
     let refused = node.apply(&thing("0.0.0.0/0")).unwrap_err().to_string();
     assert!(refused.contains("not the default route"), "{refused}");
     let managers = node.get(&["thing", "a", "--show-managed-fields"])?;
@@ -66,5 +69,5 @@ fn a_custom_resource_is_applied_by_server_side_apply_and_its_rules_are_enforced(
         managers["metadata"]["managedFields"][0]["operation"],
         "Apply"
     );
-    Ok(())
+    node.delete("default", &[name])
 }

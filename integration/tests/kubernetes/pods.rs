@@ -1,10 +1,21 @@
 //! Pods: their volumes, and what a StatefulSet does when one is deleted.
 
 use anyhow::Result;
-use tsunaro_integration::kube::{BUSYBOX, KubeNode, KubeOptions, Part};
+use tsunaro_integration::kube::{BUSYBOX, Part};
 use tsunaro_integration::wait_until;
 
-use crate::{POD_READY, timed};
+use crate::{Named, POD_READY, Shared, timed};
+
+pub(crate) const TESTS: &[Named] = &[
+    (
+        "pods::a_restricted_pod_with_a_config_map_a_projected_token_and_an_empty_dir_runs",
+        a_restricted_pod_with_volumes_runs,
+    ),
+    (
+        "pods::a_deleted_pod_of_a_stateful_set_comes_back_under_its_name",
+        a_deleted_pod_of_a_stateful_set_comes_back,
+    ),
+];
 
 /// A Pod as restricted as the agent's container, with three kinds of volumes.
 const VOLUMES: &str = r#"
@@ -44,10 +55,8 @@ spec:
         sources: [{ serviceAccountToken: { path: token, audience: test.example, expirationSeconds: 600 } }]
 "#;
 
-#[test]
-fn a_restricted_pod_with_a_config_map_a_projected_token_and_an_empty_dir_runs() -> Result<()> {
-    let _timed = timed("a Pod with volumes");
-    let node = KubeNode::start(KubeOptions::default())?;
+fn a_restricted_pod_with_volumes_runs(shared: &Shared) -> Result<()> {
+    let node = shared.node()?;
     let started = timed("from apply to a ready Pod");
     node.apply(&VOLUMES.replace("BUSYBOX", BUSYBOX))?;
     node.wait_pod_ready("default", "volumes", POD_READY)?;
@@ -87,7 +96,7 @@ fn a_restricted_pod_with_a_config_map_a_projected_token_and_an_empty_dir_runs() 
     assert_eq!(node.pod_uid("default", "volumes")?, uid);
     let pod = node.get(&["pod", "volumes"])?;
     assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
-    Ok(())
+    node.delete("default", &["pod/volumes", "configmap/settings"])
 }
 
 const STATEFUL: &str = r#"
@@ -107,10 +116,8 @@ spec:
         - { name: main, image: BUSYBOX, imagePullPolicy: Never, command: [sleep, "600"] }
 "#;
 
-#[test]
-fn a_deleted_pod_of_a_stateful_set_comes_back_under_its_name() -> Result<()> {
-    let _timed = timed("a StatefulSet");
-    let node = KubeNode::start(KubeOptions::default())?;
+fn a_deleted_pod_of_a_stateful_set_comes_back(shared: &Shared) -> Result<()> {
+    let node = shared.node()?;
     node.apply(&STATEFUL.replace("BUSYBOX", BUSYBOX))?;
     node.wait_pod_ready("default", "one-0", POD_READY)?;
     let uid = node.pod_uid("default", "one-0")?;
@@ -120,5 +127,5 @@ fn a_deleted_pod_of_a_stateful_set_comes_back_under_its_name() -> Result<()> {
     node.wait_pod_recreated("default", "one-0", &uid, POD_READY)?;
     drop(recreated);
     assert_ne!(node.pod_uid("default", "one-0")?, uid);
-    Ok(())
+    node.delete("default", &["statefulset/one"])
 }

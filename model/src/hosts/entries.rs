@@ -58,6 +58,11 @@ impl Entries {
         })
     }
 
+    /// Makes room for so many octets.
+    pub(super) fn reserve(&mut self, octets: usize) {
+        self.octets.reserve_exact(octets);
+    }
+
     /// Appends one; `write` appends its name's canonical wire form to the buffer, or nothing when
     /// it fails.
     ///

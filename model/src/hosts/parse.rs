@@ -46,8 +46,15 @@ impl Hosts {
             return Err(HostsError::Nul(position_of_nul(bytes)));
         }
         let mut hosts = Self::default();
-        for (index, line) in bytes.split(|b| *b == b'\n').enumerate() {
-            hosts.read_line(index, line);
+        // An entry takes about as much room as its line.
+        hosts.entries.reserve(bytes.len());
+        let mut start = 0;
+        for (index, end) in memchr::memchr_iter(b'\n', bytes)
+            .chain([bytes.len()])
+            .enumerate()
+        {
+            hosts.read_line(index, bytes.get(start..end).unwrap_or_default());
+            start = end + 1;
         }
         let Self {
             entries,
@@ -65,7 +72,8 @@ impl Hosts {
     }
 
     fn read_line(&mut self, index: usize, line: &[u8]) {
-        let content = line.split(|b| *b == b'#').next().unwrap_or_default();
+        let comment = memchr::memchr(b'#', line).unwrap_or(line.len());
+        let content = line.get(..comment).unwrap_or_default();
         let mut words = content
             .split(u8::is_ascii_whitespace)
             .filter(|word| !word.is_empty());

@@ -78,4 +78,25 @@ proptest! {
         let name = DnsName::parse_host(&text).unwrap();
         prop_assert_eq!(name.to_string(), format!("{text}."));
     }
+
+    #[test]
+    fn the_usual_case_in_one_pass_is_what_the_general_one_writes(
+        text in prop_oneof![
+            "[a-zA-Z0-9_-]{1,5}(\\.[a-zA-Z0-9_-]{0,5}){0,4}\\.?",
+            "[aB._*é -]{0,12}",
+            "([a-z]{60,66}\\.){0,5}[a-z]{0,20}",
+        ],
+        before in "[a-z.]{0,5}",
+    ) {
+        let mut usual = before.clone().into_bytes();
+        let mut general = usual.clone();
+        let written = write_text(&text, is_host_character, &mut general);
+        if write_good_host(text.as_bytes(), &mut usual) {
+            prop_assert_eq!(written, Ok(()));
+            prop_assert_eq!(usual, general);
+        } else {
+            prop_assert_eq!(usual, before.into_bytes());
+            prop_assert!(written.is_err() || text == ".");
+        }
+    }
 }

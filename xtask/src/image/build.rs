@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
+use flate2::Compression;
 use tsunaro_integration::peers;
 
 use super::elf;
@@ -12,31 +14,94 @@ use crate::step;
 
 /// Writes the crates that a program was built from into it, for scanners of images.
 const AUDITABLE: &str = "cargo-auditable";
-const AUDITABLE_VERSION: &str = "0.7.7";
+pub(super) const AUDITABLE_VERSION: &str = "0.7.7";
+
+/// An architecture that there are images for, as Go and the image specification call it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Architecture {
+    /// 64-bit x86.
+    Amd64,
+    /// 64-bit Arm.
+    Arm64,
+}
 
 /// What an image is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Platform {
-    /// As Go and the image specification call it.
     pub(super) architecture: &'static str,
     /// As rustc calls it. glibc is linked in, with its resolver of /etc/hosts and DNS: it loads no
     /// module of a name service, for the image has no nsswitch.conf that asks for one.
     pub(super) target: &'static str,
+    /// Cargo's variable for the linker of this target, and Debian's cross-compiler for it.
+    linker: (&'static str, &'static str),
 }
 
 impl Platform {
-    /// That of this machine: nothing is cross-compiled.
-    pub(super) fn of_this_machine() -> Result<Self> {
-        match std::env::consts::ARCH {
-            "x86_64" => Ok(Self {
+    /// Of this architecture; none: of this machine.
+    pub(super) fn of(architecture: Option<Architecture>) -> Result<Self> {
+        let architecture = match (architecture, std::env::consts::ARCH) {
+            (Some(architecture), _) => architecture,
+            (None, "x86_64") => Architecture::Amd64,
+            (None, "aarch64") => Architecture::Arm64,
+            (None, other) => bail!("there is no image for {other}, only for x86_64 and aarch64"),
+        };
+        Ok(match architecture {
+            Architecture::Amd64 => Self {
                 architecture: "amd64",
                 target: "x86_64-unknown-linux-gnu",
-            }),
-            "aarch64" => Ok(Self {
+                linker: (
+                    "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER",
+                    "x86_64-linux-gnu-gcc",
+                ),
+            },
+            Architecture::Arm64 => Self {
                 architecture: "arm64",
                 target: "aarch64-unknown-linux-gnu",
-            }),
-            other => bail!("there is no image for {other}, only for x86_64 and aarch64"),
+                linker: (
+                    "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
+                    "aarch64-linux-gnu-gcc",
+                ),
+            },
+        })
+    }
+
+    /// Whether this machine cannot run its programs without help.
+    fn is_foreign(self) -> bool {
+        !self.target.starts_with(std::env::consts::ARCH)
+    }
+}
+
+/// What an image is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To be shipped: small, fast, and minutes of work.
+    Release,
+    /// To be run once by the tests: made as fast as it can be.
+    Tests,
+}
+
+impl Purpose {
+    /// The profile in the workspace's Cargo.toml, and the name of its directory.
+    fn profile(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Tests => "image-tests",
+        }
+    }
+
+    /// Where it is built, below the target directory.
+    pub(super) fn directory(self) -> &'static str {
+        match self {
+            Self::Release => "image",
+            Self::Tests => "image-tests",
+        }
+    }
+
+    /// How hard the layers are compressed.
+    pub(super) fn compression(self) -> Compression {
+        match self {
+            Self::Release => Compression::best(),
+            Self::Tests => Compression::fast(),
         }
     }
 }
@@ -54,6 +119,7 @@ pub(super) struct Built {
 pub(super) fn build(
     source: &Source,
     platform: Platform,
+    purpose: Purpose,
     package: &'static str,
     target_dir: &Path,
 ) -> Result<Built> {
@@ -63,7 +129,8 @@ pub(super) fn build(
         .args([
             "auditable",
             "build",
-            "--release",
+            "--profile",
+            purpose.profile(),
             "--locked",
             "--package",
             package,
@@ -76,16 +143,24 @@ pub(super) fn build(
         .env("CARGO_ENCODED_RUSTFLAGS", rustflags(source, target_dir)?)
         .env_remove("RUSTFLAGS")
         .env("TSUNARO_COMMIT", source.short_commit());
+    if platform.is_foreign() {
+        let (variable, linker) = platform.linker;
+        // What somebody has set is what he wants.
+        if std::env::var_os(variable).is_none() {
+            command.env(variable, linker);
+        }
+    }
     step::run(
         &format!(
-            "static release build of {package} in {}",
+            "static {} build of {package} in {}",
+            purpose.profile(),
             target_dir.display()
         ),
         &mut command,
     )?;
     let path = target_dir
         .join(platform.target)
-        .join("release")
+        .join(purpose.profile())
         .join(package);
     let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let found = elf::inspect(&bytes).with_context(|| format!("{}", path.display()))?;

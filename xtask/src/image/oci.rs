@@ -127,14 +127,14 @@ struct HistoryJson {
 
 impl Image {
     /// Writes the archive.
-    pub(super) fn archive(&self) -> Result<Archive> {
+    pub(super) fn archive(&self, compression: Compression) -> Result<Archive> {
         let mut blobs = Blobs::default();
         let (mut diff_ids, mut layers) = (Vec::new(), Vec::new());
         for file in &self.files {
             let entry = (file.path.as_str(), file.mode, file.content.as_slice());
             let tar = self.tar([entry].into_iter())?;
             diff_ids.push(format!("sha256:{}", hex(&tar)));
-            layers.push(blobs.add(LAYER, gzip(&tar)?));
+            layers.push(blobs.add(LAYER, gzip(&tar, compression)?));
         }
         let sizes = layers.iter().map(|layer| layer.size).collect();
         let config = blobs.add(CONFIG, serde_json::to_vec(&self.config(diff_ids))?);
@@ -267,12 +267,12 @@ impl Blobs {
     }
 }
 
-fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
+fn gzip(bytes: &[u8], compression: Compression) -> Result<Vec<u8>> {
     // No file name, and neither a time nor an operating system (RFC 1952, 2.3.1).
     let mut gzip = GzBuilder::new()
         .mtime(0)
         .operating_system(255)
-        .write(Vec::new(), Compression::best());
+        .write(Vec::new(), compression);
     gzip.write_all(bytes)?;
     Ok(gzip.finish()?)
 }

@@ -24,7 +24,7 @@ const LATE_IMAGE: &str = "ghcr.io/tailscale/tailscale:v1.102.9";
 fn a_lost_login_heals_and_what_an_administrator_did_waits_for_the_command_that_is_printed()
 -> Result<()> {
     let live = Live::start()?;
-    let mut controller = live.run(&["--headscale-interval", "2"])?;
+    let mut controller = live.run(&["--headscale-interval", "2", "--resync", "10"])?;
     live.gateway("gw-a", 60, |_| {})?;
     live.wait_well("gw-a")?;
     let pod = Pods::of(&live, "gw-a")?;
@@ -85,7 +85,7 @@ fn a_lost_login_heals_and_what_an_administrator_did_waits_for_the_command_that_i
 
     // Three keys within an hour, and the next controller knows it too.
     controller.terminate(std::time::Duration::from_secs(10))?;
-    controller = live.run(&["--headscale-interval", "2", "--leader-elect", "false"])?;
+    controller = live.run(&["--headscale-interval", "2", "--resync", "10"])?;
     let began = Instant::now();
     lose_state(&live, "gw-a")?;
     let message = live.wait_condition("gw-a", "Ready", "False/MintLimit")?;

@@ -9,6 +9,12 @@ use tsunaro_integration::lab::Node;
 use tsunaro_integration::{Wait, say};
 
 use super::site::{NAMESPACE, POD, Site, ZONE};
+use crate::{Named, Shared};
+
+pub(crate) const TESTS: &[Named] = &[(
+    "by_hand::changes::a_changed_config_map_is_live_within_seconds_once_the_pod_is_annotated",
+    a_changed_config_map_is_live_within_seconds,
+)];
 
 /// How kubelet comes to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +34,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const ROUTE_LIMIT: Duration = Duration::from_secs(15);
 
 /// A change whose arrival is watched.
-pub(super) struct Change {
+pub(crate) struct Change {
     watcher: JoinHandle<Result<Arrival>>,
 }
 
@@ -105,7 +111,12 @@ fn wait(
 }
 
 /// Waits for the change that kubelet was not asked for, makes others, and prints all.
-pub(super) fn print_table(site: &Site, unasked: Change) -> Result<()> {
+fn a_changed_config_map_is_live_within_seconds(shared: &Shared) -> Result<()> {
+    let site = shared.gateway()?;
+    let unasked = match shared.kept() {
+        Some(change) => change,
+        None => Change::begin(site, Refresh::Unasked)?,
+    };
     let unasked = unasked.arrival().context("without the annotation")?;
     let mut annotated = Vec::new();
     for _ in 0..RUNS {

@@ -8,7 +8,18 @@ use tsunaro_integration::say;
 
 use super::site::{NAME, NAMESPACE, POD, Site, ZONE};
 use super::{config, hardening};
-use crate::{POD_READY, timed};
+use crate::{Named, POD_READY, Shared};
+
+pub(crate) const TESTS: &[Named] = &[(
+    "by_hand::contract::a_gateway_by_hand_serves_the_cluster_and_the_tailnet_and_its_pod_is_hardened",
+    a_gateway_by_hand_serves_both_sides_and_is_hardened,
+)];
+
+/// Of a gateway that has run.
+pub(crate) const AGAIN: &[Named] = &[(
+    "by_hand::contract::the_used_key_is_not_needed_again_and_the_state_outlives_the_objects",
+    the_used_key_is_not_needed_again_and_the_state_outlives_the_objects,
+)];
 
 /// The peer's own resolver in tailscaled.
 const MAGIC_DNS: &str = "100.100.100.100";
@@ -16,12 +27,10 @@ const MAGIC_DNS: &str = "100.100.100.100";
 /// tailscaled's UDP port.
 const WIREGUARD: u16 = 41641;
 
-#[test]
-fn a_gateway_by_hand_serves_the_cluster_and_the_tailnet_and_its_pod_is_hardened() -> Result<()> {
-    let _timed = timed("test: the gateway by hand");
-    let site = Site::start()?;
+fn a_gateway_by_hand_serves_both_sides_and_is_hardened(shared: &Shared) -> Result<()> {
+    let site = shared.site()?;
     let started = Instant::now();
-    site.install()?;
+    shared.install()?;
     let since = |what: &str| {
         say(&format!(
             "{what}: {:.1} s after the install began",
@@ -30,10 +39,10 @@ fn a_gateway_by_hand_serves_the_cluster_and_the_tailnet_and_its_pod_is_hardened(
     };
     site.node.wait_pod_ready(NAMESPACE, POD, POD_READY)?;
     since("Pod ready");
-    all_routes_are_approved(&site)?;
+    all_routes_are_approved(site)?;
     since("all routes approved");
-    the_cluster_resolves(&site)?;
-    the_peer_resolves_and_reaches_the_lan(&site)?;
+    the_cluster_resolves(site)?;
+    the_peer_resolves_and_reaches_the_lan(site)?;
     since("the peer reaches the LAN");
     for (kind, expected) in [
         ("DNSReady", "True/Serving"),
@@ -44,19 +53,20 @@ fn a_gateway_by_hand_serves_the_cluster_and_the_tailnet_and_its_pod_is_hardened(
     ] {
         site.wait_condition(kind, expected)?;
     }
-    the_status_command_works_in_the_pod(&site)?;
+    the_status_command_works_in_the_pod(site)?;
     site.wait_healthy()?;
-    // What kubelet does unasked takes a minute and more: it goes on beside the checks.
-    let unasked = config::Change::begin(&site, config::Refresh::Unasked)?;
-    hardening::all(&site)?;
-    the_network_policy_fits_the_schema(&site)?;
-    config::print_table(&site, unasked)?;
-    the_used_key_is_not_needed_again_and_the_state_outlives_the_objects(&site)
+    // What kubelet does unasked takes a minute and more: it goes on beside what comes next.
+    shared.keep(config::Change::begin(site, config::Refresh::Unasked)?);
+    hardening::all(site)?;
+    the_network_policy_fits_the_schema(site)
 }
 
 /// As docs/install-by-hand.md says: the key Secret is emptied, the nine objects are deleted and
 /// applied again, and it is the same node.
-fn the_used_key_is_not_needed_again_and_the_state_outlives_the_objects(site: &Site) -> Result<()> {
+fn the_used_key_is_not_needed_again_and_the_state_outlives_the_objects(
+    shared: &Shared,
+) -> Result<()> {
+    let site = shared.gateway()?;
     let node = site.hs_node()?;
     let patch = r#"-p=[{"op":"remove","path":"/data/authkey"}]"#;
     let key = format!("{NAME}-authkey");
@@ -217,7 +227,7 @@ fn the_network_policy_fits_the_schema(site: &Site) -> Result<()> {
         "WireGuard is at another port: {sockets}"
     );
     let selected = policy["spec"]["podSelector"]["matchLabels"].clone();
-    let pod = site.node.get(&["-n", NAMESPACE, "pod", POD])?;
+    let pod = site.node.pod(NAMESPACE, POD)?;
     for (label, value) in selected.as_object().into_iter().flatten() {
         ensure!(
             pod["metadata"]["labels"][label] == *value,

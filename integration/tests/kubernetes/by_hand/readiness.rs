@@ -7,26 +7,30 @@ use serde_json::{Value, json};
 use tsunaro_integration::say;
 
 use super::site::{COREDNS_IMAGE, NAME, NAMESPACE, POD, Site};
-use super::watch::pass;
-use crate::{POD_READY, timed};
+use crate::{Named, POD_READY, Shared};
 
-/// Longer than the three failed probes that make a Pod unready, 2 s apart.
-const PROBES: Duration = Duration::from_secs(8);
+pub(crate) const TESTS: &[Named] = &[(
+    "by_hand::readiness::readiness_falls_for_what_is_wrong_in_the_pod_alone_and_the_reason_is_told",
+    readiness_falls_for_what_is_wrong_in_the_pod_alone,
+)];
 
-#[test]
-fn readiness_falls_for_what_is_wrong_in_the_pod_alone_and_the_reason_is_told() -> Result<()> {
-    let _timed = timed("test: readiness of the gateway by hand");
-    let site = Site::start()?;
-    site.install_and_wait()?;
+/// More than the three failed ones that make a Pod unready.
+const PROBES: u64 = 4;
+/// The delay between two tries of kubelet to mount a volume doubles each time.
+const MOUNTED: Duration = Duration::from_secs(150);
+
+fn readiness_falls_for_what_is_wrong_in_the_pod_alone(shared: &Shared) -> Result<()> {
+    let site = shared.gateway()?;
     let good = site.config("gateway.yaml")?;
     say("| what is wrong | Pod | who says why |");
     say("|---|---|---|");
 
-    all_that_leaves_it_ready(&site, &good)?;
-    hosts_absent(&site)?;
-    config_wrong_at_start(&site, &good)?;
-    port_taken(&site)?;
-    no_tun(&site)?;
+    all_that_leaves_it_ready(site, &good)?;
+    // Each Pod is the one that the fault before it has left.
+    hosts_absent(site)?;
+    config_wrong_at_start(site, &good)?;
+    port_taken(site)?;
+    no_tun(site)?;
     site.wait_healthy()
 }
 
@@ -56,7 +60,7 @@ fn set_config(site: &Site, content: &str, mark: &str) -> Result<()> {
     annotate(site, mark)
 }
 
-/// All at once, for longer than failed probes would take.
+/// All at once, for more probes than would have to fail.
 fn all_that_leaves_it_ready(site: &Site, good: &str) -> Result<()> {
     let rest = site.lab.headscale().rest();
     let node = site.hs_node()?;
@@ -73,7 +77,7 @@ fn all_that_leaves_it_ready(site: &Site, good: &str) -> Result<()> {
         "node expired at Headscale",
         told(site, "TailnetReady", "False/")?,
     ));
-    pass(PROBES);
+    site.wait_probes(NAMESPACE, POD, PROBES)?;
     ensure!(site.is_ready()?, "the Pod is not ready");
     for (what, words) in said {
         row(what, "ready", &words);
@@ -153,11 +157,11 @@ fn hosts_absent(site: &Site) -> Result<()> {
         .node
         .get(&["-n", NAMESPACE, "configmap", "tailnet-hosts"])?;
     site.kubectl(&["-n", NAMESPACE, "delete", "configmap", "tailnet-hosts"])?;
-    site.replace_pod()?;
+    site.replace_pod_at_once()?;
     let said = site.wait_condition("DNSReady", "False/HostsUnread")?;
     let (code, body) = site.http("readyz")?;
     ensure!(code == 503, "/readyz is {code}");
-    pass(PROBES);
+    site.wait_probes(NAMESPACE, POD, PROBES)?;
     ensure!(!site.is_ready()?, "the Pod is ready without its hosts file");
     row(
         "hosts named but absent, at start",
@@ -174,7 +178,7 @@ fn hosts_absent(site: &Site) -> Result<()> {
     site.node.apply(&hosts.to_string())?;
     annotate(site, "hosts")?;
     site.node.wait_pod_ready(NAMESPACE, POD, POD_READY)?;
-    let pod = site.node.get(&["-n", NAMESPACE, "pod", POD])?;
+    let pod = site.node.pod(NAMESPACE, POD)?;
     ensure!(
         pod["status"]["containerStatuses"][0]["restartCount"] == 0,
         "a restart was needed"
@@ -185,7 +189,7 @@ fn hosts_absent(site: &Site) -> Result<()> {
 /// The message of the agent's last end, as `kubectl describe pod` shows it.
 fn last_words(site: &Site) -> Result<String> {
     site.wait("the agent to end", || {
-        let pod = site.node.get(&["-n", NAMESPACE, "pod", POD])?;
+        let pod = site.node.pod(NAMESPACE, POD)?;
         let status = &pod["status"]["containerStatuses"][0];
         let ended = ["lastState", "state"]
             .iter()
@@ -198,7 +202,7 @@ fn last_words(site: &Site) -> Result<String> {
 
 fn config_wrong_at_start(site: &Site, good: &str) -> Result<()> {
     site.patch_config("gateway.yaml", &misspelt(good))?;
-    site.replace_pod()?;
+    site.replace_pod_at_once()?;
     let said = last_words(site)?;
     ensure!(
         said.contains("negativTTL") && said.contains("gateway.yaml:"),
@@ -210,9 +214,7 @@ fn config_wrong_at_start(site: &Site, good: &str) -> Result<()> {
         "not ready",
         &format!("last state of the agent: {said}"),
     );
-    site.patch_config("gateway.yaml", good)?;
-    site.replace_pod()?;
-    site.node.wait_pod_ready(NAMESPACE, POD, POD_READY)
+    site.patch_config("gateway.yaml", good)
 }
 
 fn patch_stateful_set(site: &Site, patch: &Value) -> Result<()> {
@@ -237,7 +239,7 @@ fn port_taken(site: &Site) -> Result<()> {
         site,
         &json!([{ "op": "add", "path": at, "value": squatter }]),
     )?;
-    site.replace_pod()?;
+    site.replace_pod_at_once()?;
     let said = last_words(site)?;
     ensure!(
         said.contains("cannot listen on") && said.contains(":53"),
@@ -249,9 +251,7 @@ fn port_taken(site: &Site) -> Result<()> {
         "not ready",
         &format!("last state of the agent: {said}"),
     );
-    patch_stateful_set(site, &json!([{ "op": "remove", "path": at }]))?;
-    site.replace_pod()?;
-    site.node.wait_pod_ready(NAMESPACE, POD, POD_READY)
+    patch_stateful_set(site, &json!([{ "op": "remove", "path": at }]))
 }
 
 /// As on a node without the module `tun`.
@@ -259,7 +259,7 @@ fn no_tun(site: &Site) -> Result<()> {
     site.node
         .run_inside(["mount", "-t", "tmpfs", "tmpfs", "/dev/net"])?
         .ok()?;
-    site.replace_pod()?;
+    site.replace_pod_at_once()?;
     let said = site.wait("the event that says why", || {
         let events = site.node.get(&["-n", NAMESPACE, "events"])?;
         let events = events["items"].as_array().cloned().unwrap_or_default();
@@ -276,6 +276,5 @@ fn no_tun(site: &Site) -> Result<()> {
         &format!("event of the Pod: {said}"),
     );
     site.node.run_inside(["umount", "/dev/net"])?.ok()?;
-    site.node
-        .wait_pod_ready(NAMESPACE, POD, Duration::from_secs(150))
+    site.node.wait_pod_ready(NAMESPACE, POD, MOUNTED)
 }

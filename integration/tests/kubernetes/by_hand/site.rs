@@ -24,17 +24,17 @@ pub(super) const POD: &str = "prod-1-gw-0";
 /// What a name of the zone that does not exist gets.
 pub(super) const WILDCARD: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 80);
 
-pub(super) const TAILSCALE_IMAGE: &str = "ghcr.io/tailscale/tailscale:v1.102.4";
-pub(super) const COREDNS_IMAGE: &str = "docker.io/coredns/coredns:1.14.7";
+pub(crate) const TAILSCALE_IMAGE: &str = "ghcr.io/tailscale/tailscale:v1.102.4";
+pub(crate) const COREDNS_IMAGE: &str = "docker.io/coredns/coredns:1.14.7";
 
 /// The manifests, in the order in which their README has them.
 const FILES: [&str; 3] = ["1-namespace.yaml", "2-before.yaml", "3-gateway.yaml"];
 
 /// Node and tailnet.
-pub(super) struct Site {
+pub(crate) struct Site {
     // First, so that it ends before the bridges that it is plugged into.
-    pub(super) node: KubeNode,
-    pub(super) lab: Lab,
+    pub(crate) node: KubeNode,
+    pub(crate) lab: Lab,
     /// The gateway's Service for the cluster.
     pub(super) dns_ip: String,
     /// The number of seconds that the app's Pod sleeps, by which its process is found.
@@ -43,14 +43,19 @@ pub(super) struct Site {
 
 impl Site {
     /// A cluster with its DNS and a Pod of a user, a tailnet with a peer; no gateway yet.
-    pub(super) fn start() -> Result<Self> {
+    pub(crate) fn start() -> Result<Self> {
         let image = own_image()?;
         let lab = Lab::start(LabOptions {
             gateways: [Start::Off, Start::Off],
+            peer: Start::Daemon,
             peer_accepts_dns: true,
             split_dns: vec![(ZONE.to_owned(), vec![LB_ADDRESS.to_owned()])],
             ..LabOptions::default()
         })?;
+        // It takes its time for the first login, while the node starts.
+        let key = KeyOptions::tagged("tag:peer");
+        lab.peer()
+            .login(&lab.headscale().rest().preauth_key(&key)?)?;
         let node = KubeNode::start(KubeOptions {
             lab: Some(&lab),
             ..KubeOptions::default()
@@ -65,8 +70,7 @@ impl Site {
         ))?;
         let cluster_dns = node.cluster_dns().to_owned();
         // At its usual place in this cluster's range of Services.
-        let (range, _) = cluster_dns.rsplit_once('.').context("no IPv4 address")?;
-        let dns_ip = format!("{range}.54");
+        let dns_ip = node.service_address(54);
         let sleep = (1_000_000 + std::process::id()).to_string();
         let objects = include_str!("cluster.yaml")
             .replace("ZONE", ZONE)
@@ -85,6 +89,7 @@ impl Site {
             POD_READY,
         )?;
         node.wait_pod_ready("billing", "app", POD_READY)?;
+        lab.peer().wait_running()?;
         Ok(Self {
             node,
             lab,
@@ -117,7 +122,7 @@ impl Site {
 
     /// Applies everything as docs/install-by-hand.md says, with a fresh key, and gives the
     /// LoadBalancer its address.
-    pub(super) fn install(&self) -> Result<()> {
+    pub(crate) fn install(&self) -> Result<()> {
         let manifests = self.manifests()?;
         let [namespace, before, gateway] = FILES.map(|file| manifests.path().join(file));
         let apply = |files: &[&PathBuf]| {
@@ -137,15 +142,8 @@ impl Site {
         self.node.set_loadbalancer_ip(NAMESPACE, NAME, LB_ADDRESS)
     }
 
-    /// Installs the gateway, and waits until a peer reaches the LAN through it.
-    pub(super) fn install_and_wait(&self) -> Result<()> {
-        self.install()?;
-        self.node.wait_pod_ready(NAMESPACE, POD, POD_READY)?;
-        self.wait_healthy()
-    }
-
     /// Waits until DNS and packets go all their ways.
-    pub(super) fn wait_healthy(&self) -> Result<()> {
+    pub(crate) fn wait_healthy(&self) -> Result<()> {
         self.node
             .wait_pod_ready(NAMESPACE, POD, Duration::from_secs(120))?;
         self.wait_condition("RoutesAdvertised", "True/Advertised")?;
@@ -243,12 +241,7 @@ impl Site {
 
     /// Whether Kubernetes says that the Pod is ready.
     pub(super) fn is_ready(&self) -> Result<bool> {
-        let pod = self.node.get(&["-n", NAMESPACE, "pod", POD])?;
-        let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
-        Ok(conditions
-            .into_iter()
-            .flatten()
-            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True"))
+        self.node.is_pod_ready(NAMESPACE, POD)
     }
 
     /// The pids of this node's processes whose command line begins so, as the machine counts.
@@ -328,10 +321,33 @@ impl Site {
         Ok(text.with_context(|| format!("no {key}"))?.to_owned())
     }
 
+    /// Waits until kubelet has looked so many times more whether this Pod is ready; of several
+    /// whose names begin so, at each.
+    pub(super) fn wait_probes(&self, namespace: &str, pod: &str, more: u64) -> Result<()> {
+        let probes = || probes(&self.node.kubelet_metrics("probes")?, namespace, pod);
+        // Of a kubelet that has just started there are none.
+        let before = probes().unwrap_or_default();
+        self.wait(&format!("{more} more probes of {pod}"), || {
+            let now = probes()?;
+            ensure!(now >= before + more, "{now} after {before}");
+            Ok(Some(()))
+        })
+    }
+
     /// Deletes the Pod, and waits for another one, which may not get ready.
     pub(super) fn replace_pod(&self) -> Result<()> {
+        self.replace(&[])
+    }
+
+    /// The same without a farewell.
+    pub(super) fn replace_pod_at_once(&self) -> Result<()> {
+        self.replace(&["--grace-period=1"])
+    }
+
+    fn replace(&self, how: &[&str]) -> Result<()> {
         let uid = self.node.pod_uid(NAMESPACE, POD)?;
-        self.kubectl(&["-n", NAMESPACE, "delete", "pod", POD, "--wait=false"])?;
+        let delete = ["-n", NAMESPACE, "delete", "pod", POD, "--wait=false"];
+        self.kubectl(&[&delete[..], how].concat())?;
         self.wait("another Pod", || {
             Ok((self.node.pod_uid(NAMESPACE, POD)? != uid).then_some(()))
         })
@@ -352,6 +368,29 @@ pub(super) fn condition_of(status: &Value, kind: &str) -> Result<String> {
         text("reason"),
         text("message")
     ))
+}
+
+/// How often kubelet has looked whether Pods are ready: the smallest number of one container.
+fn probes(metrics: &str, namespace: &str, pod: &str) -> Result<u64> {
+    let mut counts = std::collections::BTreeMap::new();
+    let (namespace, pod) = (
+        format!("namespace=\"{namespace}\""),
+        format!(",pod=\"{pod}"),
+    );
+    for line in metrics.lines() {
+        let Some((labels, count)) = line
+            .strip_prefix("prober_probe_total{")
+            .and_then(|rest| rest.split_once("} "))
+        else {
+            continue;
+        };
+        let wanted = [namespace.as_str(), &pod, "probe_type=\"Readiness\""];
+        if wanted.iter().all(|part| labels.contains(part)) {
+            let (of, _result) = labels.split_once(",result=").unwrap_or((labels, ""));
+            *counts.entry(of.to_owned()).or_insert(0) += count.parse::<f64>()? as u64;
+        }
+    }
+    counts.into_values().min().context("no probe yet")
 }
 
 fn asking(server: &str) -> Result<Asking> {

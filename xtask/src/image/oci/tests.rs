@@ -63,7 +63,7 @@ fn json(bytes: &[u8]) -> Value {
 
 #[test]
 fn every_digest_from_the_index_down_to_the_file_holds() {
-    let archive = image().archive().unwrap();
+    let archive = image().archive(Compression::best()).unwrap();
     let files = untar(&archive.bytes);
     assert_eq!(json(&files["oci-layout"].1)["imageLayoutVersion"], "1.0.0");
     assert_eq!(
@@ -122,8 +122,11 @@ fn every_digest_from_the_index_down_to_the_file_holds() {
 
 #[test]
 fn the_same_image_is_the_same_bytes_and_any_change_another_digest() {
-    let first = image().archive().unwrap();
-    assert_eq!(first.bytes, image().archive().unwrap().bytes);
+    let first = image().archive(Compression::best()).unwrap();
+    assert_eq!(
+        first.bytes,
+        image().archive(Compression::best()).unwrap().bytes
+    );
     let changes: [fn(&mut Image); 6] = [
         |image| image.files[0].content.push(0),
         |image| image.files[0].mode = 0o555,
@@ -136,7 +139,7 @@ fn the_same_image_is_the_same_bytes_and_any_change_another_digest() {
         let mut image = image();
         change(&mut image);
         assert_ne!(
-            image.archive().unwrap().digest,
+            image.archive(Compression::best()).unwrap().digest,
             first.digest,
             "change {number}"
         );
@@ -146,7 +149,7 @@ fn the_same_image_is_the_same_bytes_and_any_change_another_digest() {
         name: "registry.example/other:1".to_owned(),
         ..image()
     }
-    .archive()
+    .archive(Compression::best())
     .unwrap();
     assert_eq!(renamed.digest, first.digest);
     assert_ne!(renamed.bytes, first.bytes);

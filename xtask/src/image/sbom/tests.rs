@@ -8,7 +8,7 @@ const DIGEST: &str = "sha256:00112233445566778899aabbccddeeff0011223344556677889
 
 fn sbom() -> Sbom {
     let source = Source::read(AGENT).unwrap();
-    let platform = Platform::of_this_machine().unwrap();
+    let platform = Platform::of(None).unwrap();
     let programs = PROGRAMS.map(|package| (package, "ab".repeat(32)));
     collect(&source, platform, &programs, DIGEST).unwrap()
 }
