@@ -140,6 +140,14 @@ impl Tap {
         kill_victim(victim)
     }
 
+    /// Whom to kill: a process that is not started again.
+    pub(crate) fn follow(&self, process: &Process) -> Result<()> {
+        let file = std::env::temp_dir().join(format!("tsunaro-tap-{}.pid", std::process::id()));
+        std::fs::write(&file, process.pid().to_string())?;
+        self.state().victim = Some(file);
+        Ok(())
+    }
+
     pub(crate) fn judge(&self, judge: impl FnMut(&Seen) -> Fate + Send + 'static) {
         self.state().judge = Box::new(judge);
     }
