@@ -6,6 +6,7 @@ mod apply;
 pub(crate) mod bounded;
 mod conditions;
 mod conflicts;
+mod contest;
 mod events;
 pub(crate) mod failure;
 mod gather;
@@ -18,8 +19,7 @@ mod stores;
 mod tailnets;
 mod watch;
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,11 +32,13 @@ pub use pass::{on_error, pass};
 pub use rounds::run as tailnet_rounds;
 pub use stores::{Stores, Watches};
 use tokio::sync::mpsc;
+use tokio::sync::watch::Receiver;
 
 use crate::crd::{GatewayStatus, TailnetGateway};
 use crate::handover::Handovers;
+use crate::lease::Term;
 use crate::metrics::Metrics;
-use crate::reconcile::Memory;
+use crate::reconcile::{Kind, Memory};
 
 /// How often things are looked at although nothing is heard of them.
 #[derive(Debug, Clone)]
@@ -61,7 +63,7 @@ pub struct Context {
     pub(crate) trigger: Trigger,
     pub(crate) handovers: Handovers,
     /// The lease is ours.
-    working: AtomicBool,
+    term: Mutex<Option<Receiver<Term>>>,
     /// By the gateway's UID.
     known: Mutex<HashMap<String, Known>>,
 }
@@ -81,6 +83,8 @@ pub(crate) struct Known {
     pub(crate) minted: BTreeSet<jiff::Timestamp>,
     /// UID of the Pod whose end was handed over.
     pub(crate) handed_over: Option<String>,
+    /// What was written of each object lately, as a digest, and when the same was written.
+    pub(crate) applied: BTreeMap<Kind, (String, Vec<Instant>)>,
 }
 
 /// Asks for a pass over a gateway.
@@ -127,27 +131,33 @@ impl Context {
             metrics,
             trigger,
             handovers,
-            working: AtomicBool::new(false),
+            term: Mutex::default(),
             known: Mutex::default(),
         }
     }
 
     /// The lease is ours: what was known before, another may have changed.
-    pub(crate) fn begin_term(&self) {
+    pub(crate) fn begin_term(&self, term: Receiver<Term>) {
         self.hub.forget_views();
         self.known().clear();
-        self.working.store(true, Ordering::Release);
+        *self.term() = Some(term);
     }
 
     /// The lease is lost: no step is begun any more.
     pub(crate) fn end_term(&self) {
-        self.working.store(false, Ordering::Release);
+        *self.term() = None;
         self.agents.forget_all();
     }
 
     /// Whether a step may be begun.
     pub(crate) fn may_work(&self) -> bool {
-        self.working.load(Ordering::Acquire)
+        let term = self.term();
+        term.as_ref()
+            .is_some_and(|term| term.borrow().holds(tokio::time::Instant::now()))
+    }
+
+    fn term(&self) -> MutexGuard<'_, Option<Receiver<Term>>> {
+        self.term.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {

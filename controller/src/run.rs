@@ -87,7 +87,7 @@ pub async fn run(
     let (term, grace, alone) = match &election {
         // The sender lives as long as the process: a term without end.
         Election::Alone => {
-            let (alone, term) = watch::channel(Term::Leads);
+            let (alone, term) = watch::channel(Term::Leads { until: None });
             (term, std::time::Duration::ZERO, Some(alone))
         }
         Election::Lease { name, limits } => {

@@ -49,7 +49,7 @@ pub async fn terms(
         follow(&queues, &mut term).await?;
         tracing::info!("Working");
         context.metrics.leading.set(1);
-        context.begin_term();
+        context.begin_term(term.clone());
         let mut work = std::pin::pin!(work(&context, &queues));
         tokio::select! {
             ended = &mut work => return ended,
@@ -77,11 +77,12 @@ async fn filled(context: &Context) -> Result<()> {
 
 /// Until it is our turn, what is wanted is another's to do.
 async fn follow(queues: &Queues, term: &mut watch::Receiver<Term>) -> Result<()> {
+    let leads = |term: &Term| term.holds(tokio::time::Instant::now());
     let mut passes = queues.passes.lock().await;
     let mut orders = queues.orders.lock().await;
     loop {
         tokio::select! {
-            ours = term.wait_for(|term| *term == Term::Leads) => {
+            ours = term.wait_for(leads) => {
                 ours?;
                 return Ok(());
             }

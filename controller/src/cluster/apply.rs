@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
-use super::Context;
 use super::failure::Stopped;
 use super::gather::Gathered;
 use super::kinds::Family;
+use super::{Context, contest};
 use crate::crd::TailnetGateway;
 use crate::headscale::{self, NodeCache, NodeId, NodeList};
 use crate::reconcile::marks::{
@@ -238,6 +238,8 @@ async fn apply(context: &Context, gathered: &mut Gathered, kind: Kind) -> Result
             Stopped::kubernetes(&format!("{} {}", kind.as_str(), child.name), &error)
         })?;
     child.live = serde_json::to_value(applied).ok();
+    let child = child.clone();
+    contest::wrote(context, &gathered.snapshot.subject.uid, &child);
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use tsunaro_model::gateway::{
 
 use super::failure::Stopped;
 use super::kinds::Family;
-use super::{Context, conflicts};
+use super::{Context, conflicts, contest};
 use crate::crd::{self, TailnetGateway};
 use crate::handover;
 use crate::headscale::NodeCache;
@@ -77,6 +77,7 @@ pub(super) async fn gather(
         return Ok(None);
     };
     let children = children(context, &gateway, tailnet.as_ref(), &egresses, &subject.uid).await?;
+    let contested = contest::contested(context, &subject.uid, &children);
     let pod_object = pod_of(context, &names.pod, fresh).await?;
     let pod = pod_object.as_deref().map(pod);
     let agent = match pod.as_ref().and_then(|pod| pod.address.clone()) {
@@ -113,6 +114,7 @@ pub(super) async fn gather(
             mounts,
             agent,
             busy: handover::busy(context, &object.spec.tailnet_ref.name),
+            contested,
         },
     }))
 }
@@ -219,6 +221,7 @@ fn without_spec(subject: Subject, spec: Spec, tailnet: Option<Tailnet>) -> Gathe
             mounts: String::new(),
             agent: Agent::Absent,
             busy: BTreeSet::new(),
+            contested: BTreeSet::new(),
         },
     }
 }

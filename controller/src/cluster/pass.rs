@@ -11,7 +11,7 @@ use kube::runtime::controller::Action;
 use serde_json::json;
 
 use super::failure::Stopped;
-use super::{Context, apply, events, gather};
+use super::{Context, apply, contest, events, gather};
 use crate::crd::{GatewayStatus, TailnetGateway};
 use crate::handover;
 use crate::metrics;
@@ -146,7 +146,10 @@ async fn one(object: &TailnetGateway, context: &Context) -> Result<Action, Stopp
     if !context.may_work() {
         return Err(Stopped::Changed("the holder of the lease".to_owned()));
     }
-    let again = say(object, context, &gathered, &outcome, steps > 0).await?;
+    let mut again = say(object, context, &gathered, &outcome, steps > 0).await?;
+    if !gathered.snapshot.contested.is_empty() {
+        again = again.min(contest::LOOK);
+    }
     stopped.map_or(Ok(Action::requeue(again)), Err)
 }
 

@@ -334,9 +334,12 @@ async fn begin_or_resume(
     if place.is_none() {
         let mine = (tailnet.clone(), id);
         if !context.handovers.lock().insert(mine.clone()) {
-            return Err(Trouble::Ours(format!(
-                "node {id} is being handed over already"
-            )));
+            let why = format!("node {id} is being handed over already");
+            return Err(match order.request {
+                // Its answer is what is then.
+                Some(_) => Trouble::Passing(why),
+                None => Trouble::Ours(why),
+            });
         }
         *place = Some(mine);
     }

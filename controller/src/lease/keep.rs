@@ -18,8 +18,22 @@ use crate::reconcile::marks::MANAGER;
 pub enum Term {
     /// Another one does, or nobody knows.
     Follows,
-    /// This one does, until told otherwise.
-    Leads,
+    /// This one does, until told otherwise, and not after this moment.
+    Leads {
+        /// None: for ever.
+        until: Option<Instant>,
+    },
+}
+
+impl Term {
+    /// Whether this process works at `now`: a process that was stopped for a while hears of the end of
+    /// its term late.
+    pub fn holds(self, now: Instant) -> bool {
+        match self {
+            Self::Follows => false,
+            Self::Leads { until } => until.is_none_or(|until| now < until),
+        }
+    }
 }
 
 /// Keeps the lease.
@@ -145,7 +159,9 @@ impl Keeper {
 
     fn tell(&self) {
         let term = match self.machine.works_for(self.now()) {
-            Some(_) => Term::Leads,
+            Some(left) => Term::Leads {
+                until: Some(Instant::now() + left),
+            },
             None => Term::Follows,
         };
         self.term

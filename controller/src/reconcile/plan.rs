@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tsunaro_model::gateway;
 
 use super::login;
-use super::snapshot::{Control, Owner, Snapshot, Spec, StateSecret, v4};
+use super::snapshot::{Child, Control, Owner, Snapshot, Spec, StateSecret, v4};
 use crate::headscale::{KeyId, NodeId};
 
 /// One of the nine objects, in the order in which they are applied.
@@ -234,7 +234,8 @@ pub fn plan(snapshot: &Snapshot, now: Timestamp) -> Plan {
     if let Some(rest) = login_rest.clone().filter(|_| !begun) {
         return Plan::Rest(rest);
     }
-    if let Some(child) = snapshot.children.iter().find(|child| child.is_drifted()) {
+    let open = |child: &&Child| child.is_drifted() && !snapshot.contested.contains(&child.kind);
+    if let Some(child) = snapshot.children.iter().find(open) {
         return Plan::Do(Step::Apply(child.kind));
     }
     if !begun {

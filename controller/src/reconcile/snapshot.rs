@@ -56,6 +56,8 @@ pub struct Snapshot {
     pub agent: Agent,
     /// Nodes of the tailnet whose approvals are being moved: nobody else changes them meanwhile.
     pub busy: BTreeSet<NodeId>,
+    /// Objects that somebody else changes again and again: they are left for a while.
+    pub contested: BTreeSet<super::Kind>,
 }
 
 /// The gateway's object, apart from what it asks for.

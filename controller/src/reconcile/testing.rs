@@ -115,6 +115,7 @@ pub(super) fn world() -> World {
             mounts: "mounts".to_owned(),
             agent: Agent::Absent,
             busy: BTreeSet::new(),
+            contested: BTreeSet::new(),
         },
         keys: Vec::new(),
         now: NOW,

@@ -450,7 +450,8 @@ fn without_uid(value: &mut Value) {
     }
 }
 
-fn base64(text: &str) -> Result<String> {
+/// A Secret's text of its base64 (RFC 4648).
+pub(crate) fn base64(text: &str) -> Result<String> {
     let mut bits = 0_u32;
     let mut count = 0;
     let mut out = Vec::new();

@@ -15,6 +15,7 @@ mod many;
 #[path = "../kubernetes/by_hand/site.rs"]
 #[allow(dead_code, reason = "shared with the tests of the gateway by hand")]
 mod site;
+mod stress;
 mod tap;
 
 use std::time::Duration;

@@ -2,7 +2,6 @@
 //! controller before a request arrives or before its answer does.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -62,6 +61,14 @@ pub(crate) enum Fate {
     KillBefore,
     /// The request is answered and the controller killed before it hears.
     KillAfter,
+    /// It takes so many milliseconds longer.
+    Slow(u64),
+    /// The answer is this HTTP status, and nobody gets the request.
+    Status(u16),
+    /// The connection is cut.
+    Reset,
+    /// No answer ever comes, and the connection stays.
+    Hang,
 }
 
 type Judge = Box<dyn FnMut(&Seen) -> Fate + Send>;
@@ -131,6 +138,14 @@ impl Tap {
     pub(crate) fn kill(&self) -> Result<()> {
         let victim = self.state().victim.clone();
         kill_victim(victim)
+    }
+
+    /// Whom to kill: a process that is not started again.
+    pub(crate) fn follow(&self, process: &Process) -> Result<()> {
+        let file = std::env::temp_dir().join(format!("tsunaro-tap-{}.pid", std::process::id()));
+        std::fs::write(&file, process.pid().to_string())?;
+        self.state().victim = Some(file);
+        Ok(())
     }
 
     pub(crate) fn judge(&self, judge: impl FnMut(&Seen) -> Fate + Send + 'static) {
@@ -210,7 +225,7 @@ fn run(namespace: &Path, state: &Shared, rest: &Arc<Rest>) -> Result<()> {
             let (state, rest) = (Arc::clone(state), Arc::clone(rest));
             let service = service_fn(move |request| {
                 let (state, rest) = (Arc::clone(&state), Arc::clone(&rest));
-                async move { Ok::<_, Infallible>(answer(to, request, &state, rest).await) }
+                async move { answer(to, request, &state, rest).await }
             });
             connections.spawn(async move {
                 // A controller that was killed leaves its connections.
@@ -227,15 +242,29 @@ async fn answer(
     request: Request<Incoming>,
     state: &Shared,
     rest: Arc<Rest>,
-) -> Response<Body> {
-    answer_or_fail(to, request, state, rest)
-        .await
-        .unwrap_or_else(|error| {
+) -> Result<Response<Body>, Cut> {
+    match answer_or_fail(to, request, state, rest).await {
+        Ok(response) => Ok(response),
+        Err(error) if error.is::<Cut>() => Err(Cut),
+        Err(error) => {
             let mut response = Response::new(full(format!("the tap: {error:#}")));
             *response.status_mut() = StatusCode::BAD_GATEWAY;
-            response
-        })
+            Ok(response)
+        }
+    }
 }
+
+/// hyper cuts the connection of a service that fails.
+#[derive(Debug)]
+struct Cut;
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("cut")
+    }
+}
+
+impl std::error::Error for Cut {}
 
 async fn answer_or_fail(
     to: To,
@@ -265,6 +294,25 @@ async fn answer_or_fail(
     if fate == Fate::KillBefore {
         kill_victim(victim)?;
         return Err(anyhow!("not sent"));
+    }
+    match fate {
+        Fate::Pass | Fate::KillBefore | Fate::KillAfter => {}
+        Fate::Slow(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
+        Fate::Reset => return Err(Cut.into()),
+        Fate::Hang => std::future::pending().await,
+        Fate::Status(code) => {
+            let status = serde_json::json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "the tap says no", "code": code,
+            });
+            let mut response = Response::new(full(status.to_string()));
+            *response.status_mut() = StatusCode::from_u16(code)?;
+            let headers = response.headers_mut();
+            headers.insert("content-type", "application/json".parse()?);
+            if code == 429 {
+                headers.insert("retry-after", "1".parse()?);
+            }
+            return Ok(response);
+        }
     }
     let response = match to {
         To::ApiServer => forward(Request::from_parts(parts, Full::new(body))).await?,

@@ -325,6 +325,7 @@ fn what_is_held_waits_for_the_command_that_its_message_shows_and_ends_with_it() 
         let command =
             "kubectl annotate --overwrite tailnetgateway prod-1-gw tsunaro.io/renew-login=";
         let value = words.message.split(command).nth(1).unwrap();
+        let value = value.strip_suffix(')').unwrap();
         world.snapshot.subject.renew = Some(value.to_owned());
         let (steps, _) = world.run();
         assert_eq!(steps.last(), Some(&Step::MintKey), "{what}: {steps:?}");
@@ -354,7 +355,7 @@ fn an_expired_node_names_headscales_own_command_and_is_revived_where_that_is_wan
     );
     let message = told(&world.snapshot, world.now).unwrap().message;
     assert!(
-        message.ends_with("headscale nodes expire --identifier 42 --disable"),
+        message.ends_with("(headscale nodes expire --identifier 42 --disable)"),
         "{message}"
     );
     policies(&mut world, OnGone::Hold, OnGone::Renew);

@@ -51,29 +51,29 @@ pub(in super::super) fn of_loss(snapshot: &Snapshot, loss: &Loss) -> Words {
             (
                 reason::NODE_EXPIRED,
                 format!(
-                    "node {node} was expired at Headscale{at}, and the gateway carries no traffic; to let it in \
-                     again run: headscale nodes expire --identifier {node} --disable"
+                    "node {node} was expired at Headscale{at}, and the gateway carries no traffic; let it in again \
+                     (headscale nodes expire --identifier {node} --disable)"
                 ),
             )
         }
         Loss::Deleted { node } => (
             reason::NODE_DELETED,
             format!(
-                "node {node} was deleted at Headscale, and the gateway carries no traffic; to let it log in as a \
-                 new node run: {renew}"
+                "node {node} was deleted at Headscale, and the gateway carries no traffic; let it log in as a new \
+                 node ({renew})"
             ),
         ),
         Loss::Lost { .. } => (
             reason::LOGIN_LOST,
             format!(
-                "tailscaled has lost its login and asks for a new one; to let it log in as a new node run: {renew}"
+                "tailscaled has lost its login and asks for a new one; let it log in as a new node ({renew})"
             ),
         ),
         Loss::KeyTaken { by } => (
             reason::KEY_USED_ELSEWHERE,
             format!(
                 "node {by} is logged in with a pre-auth key of this gateway, and is not this gateway's; find out whose \
-                 it is, delete it (headscale nodes delete --identifier {by}), and to let this gateway log in run: {renew}"
+                 it is, delete it (headscale nodes delete --identifier {by}), and let this gateway log in anew ({renew})"
             ),
         ),
         Loss::KeyOver => (
@@ -106,11 +106,11 @@ pub(in super::super) fn remarks(snapshot: &Snapshot) -> String {
         );
         all += &match holder {
             Some(holder) => format!(
-                ", which node {id} has: if nobody needs that one, run: headscale nodes delete --identifier {id}",
+                ", which node {id} has: delete that one if nobody needs it (headscale nodes delete --identifier {id})",
                 id = holder.id
             ),
             None => format!(
-                ", which is free: run: headscale nodes rename --identifier {} {}",
+                ", which is free (headscale nodes rename --identifier {} {})",
                 node.id, node.hostname
             ),
         };
@@ -138,7 +138,7 @@ pub(in super::super) fn strangers(snapshot: &Snapshot) -> Option<String> {
         .map(|node| {
             format!(
                 "node {} (id {id}) is logged in with a pre-auth key of this gateway, and is not this gateway's: find out \
-                 whose it is, and run: headscale nodes delete --identifier {id}",
+                 whose it is, and delete it (headscale nodes delete --identifier {id})",
                 node.given_name,
                 id = node.id
             )

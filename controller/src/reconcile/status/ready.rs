@@ -63,7 +63,7 @@ pub(super) fn of(judgement: &Judgement<'_>, routes: &[RouteStatus]) -> Said {
     if !snapshot.receipt.is_ours() {
         return not_begun(snapshot, outcome);
     }
-    runtime(snapshot, routes, now)
+    runtime(snapshot, routes, now, namespace)
 }
 
 fn not_begun(snapshot: &Snapshot, outcome: &Outcome) -> Said {
@@ -94,7 +94,7 @@ fn not_begun(snapshot: &Snapshot, outcome: &Outcome) -> Said {
 }
 
 /// The Pod runs, the node is online and advertises what is wanted.
-fn runtime(snapshot: &Snapshot, routes: &[RouteStatus], now: Timestamp) -> Said {
+fn runtime(snapshot: &Snapshot, routes: &[RouteStatus], now: Timestamp, namespace: &str) -> Said {
     let no =
         |reason: &str, message: String| Said::new(condition::READY, Truth::False, reason, message);
     let Some(pod) = &snapshot.pod else {
@@ -157,7 +157,27 @@ fn runtime(snapshot: &Snapshot, routes: &[RouteStatus], now: Timestamp) -> Said 
         reason::FRESH_RUNTIME_READY,
         format!(
             "the Pod runs, its node is online and advertises what is wanted{}",
-            login::remarks(snapshot)
+            remarks(snapshot, namespace)
         ),
     )
+}
+
+/// What is worth a word although the gateway is ready.
+fn remarks(snapshot: &Snapshot, namespace: &str) -> String {
+    let mut all = login::remarks(snapshot);
+    let contested = snapshot
+        .children
+        .iter()
+        .filter(|child| snapshot.contested.contains(&child.kind));
+    for child in contested {
+        let kind = child.kind.as_str();
+        all += &format!(
+            "; somebody else changes {kind} {} again and again, and it is put right five times a minute at most: see \
+             who (kubectl -n {namespace} get {} {} --show-managed-fields -o yaml)",
+            child.name,
+            kind.to_ascii_lowercase(),
+            child.name
+        );
+    }
+    all
 }

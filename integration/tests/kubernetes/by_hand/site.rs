@@ -24,7 +24,7 @@ pub(super) const POD: &str = "prod-1-gw-0";
 /// What a name of the zone that does not exist gets.
 pub(super) const WILDCARD: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 80);
 
-const TAILSCALE_IMAGE: &str = "ghcr.io/tailscale/tailscale:v1.102.4";
+pub(crate) const TAILSCALE_IMAGE: &str = "ghcr.io/tailscale/tailscale:v1.102.4";
 pub(crate) const COREDNS_IMAGE: &str = "docker.io/coredns/coredns:1.14.7";
 
 /// The manifests, in the order in which their README has them.
