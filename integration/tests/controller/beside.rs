@@ -161,6 +161,30 @@ impl Beside {
             })
     }
 
+    /// More addresses for Services: the node's range has 256, and of these the API server gives those that
+    /// a test wants for itself to Services without a wish.
+    pub(crate) fn more_service_addresses(&self) -> Result<()> {
+        self.apply(&json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": { "name": "more" },
+            "spec": { "cidrs": ["10.97.0.0/16"] },
+        }))?;
+        // What the controller manager would say; some tests have none.
+        let ready = json!({ "status": { "conditions": [{
+            "type": "Ready", "status": "True", "reason": "", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }] } });
+        let ready = format!("--patch={ready}");
+        let patch = [
+            "patch",
+            "servicecidr",
+            "more",
+            "--subresource=status",
+            "--type=merge",
+            &ready,
+        ];
+        self.node.kubectl(&patch)?.ok().map(drop)
+    }
+
     /// Usable keys with the gateways' tag.
     pub(crate) fn usable_keys(&self) -> Result<usize> {
         let keys = self
@@ -233,6 +257,12 @@ pub(crate) fn controller() -> Result<PathBuf> {
         message["executable"].as_str().map(PathBuf::from)
     });
     executable.context("cargo named no executable of tsunaro-controller")
+}
+
+/// One of the addresses that [`Beside::more_service_addresses`] adds, in the part of the range that the
+/// API server gives to nobody by itself.
+pub(crate) fn more_service_address(number: u8) -> String {
+    format!("10.97.0.{number}")
 }
 
 pub(crate) fn gateway(name: &str, number: u8, change: impl FnOnce(&mut Value)) -> Value {

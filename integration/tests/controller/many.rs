@@ -12,7 +12,7 @@ use tsunaro_integration::lab::Process;
 use tsunaro_integration::{Wait, say};
 
 use crate::NAMESPACE;
-use crate::beside::{Beside, Without, gateway};
+use crate::beside::{Beside, Without, gateway, more_service_address};
 use crate::tap::{Fate, HEADSCALE, Seen, Tap, To, controller};
 
 const GATEWAYS: u8 = 200;
@@ -29,18 +29,7 @@ fn two_hundred_gateways_at_rest_cost_nothing_and_a_change_of_one_touches_its_own
     let beside = Beside::start_with(Without::Kubelet)?;
     // It makes the Pods; nobody schedules them.
     beside.node.start_part(Part::ControllerManager)?;
-    // For 400 addresses of Services.
-    beside.apply(&json!({
-        "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": { "name": "more" },
-        "spec": { "cidrs": ["10.97.0.0/16"] },
-    }))?;
-    let more = [
-        "wait",
-        "--for=condition=Ready",
-        "servicecidr/more",
-        "--timeout=50s",
-    ];
-    beside.node.kubectl(&more)?.ok()?;
+    beside.more_service_addresses()?;
     beside.tailnet(&format!("http://{HEADSCALE}"))?;
     let tap = Tap::start(&beside, beside.lab.headscale().rest().clone())?;
     let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
@@ -96,7 +85,7 @@ fn two_hundred_gateways_at_rest_cost_nothing_and_a_change_of_one_touches_its_own
 
 fn one(number: u8) -> Value {
     gateway(&format!("gw-{number}"), number, |object| {
-        object["spec"]["dns"]["serviceClusterIP"] = json!(format!("10.97.1.{number}"));
+        object["spec"]["dns"]["serviceClusterIP"] = json!(more_service_address(number));
     })
 }
 

@@ -13,7 +13,7 @@ use super::{create, merge, names, server};
 use crate::cluster::Context;
 use crate::cluster::failure::Stopped;
 use crate::cluster::gather::Gathered;
-use crate::headscale::{MintRequest, NodeId};
+use crate::headscale::{KeyId, MintRequest, NodeCache, NodeId};
 use crate::reconcile::marks::{KEY_EXPIRATION, KEY_ID, MINTED, RENEWING, STRANGERS};
 use crate::reconcile::{KeySecret, key_notes, key_secret};
 use crate::render::AUTH_KEY;
@@ -57,6 +57,10 @@ pub(super) async fn mint(context: &Context, gathered: &mut Gathered) -> Result<(
         let data = json!({ AUTH_KEY: null });
         patch(context, gathered, &annotations, &data).await?;
     }
+    // One that was held up until now would mint beside its successor, who discards only what was minted.
+    if !context.may_work() {
+        return Err(Stopped::Changed("the holder of the lease".to_owned()));
+    }
     let key = server
         .source()
         .mint_key(&MintRequest { tags, expiration })
@@ -65,7 +69,24 @@ pub(super) async fn mint(context: &Context, gathered: &mut Gathered) -> Result<(
     tracing::info!(gateway = %gathered.snapshot.subject.name, id = %key.id, "Minted a pre-auth key");
     let text = ByteString(key.key.secret().as_bytes().to_vec());
     let annotations = json!({ KEY_ID: key.id.to_string() });
-    patch(context, gathered, &annotations, &json!({ AUTH_KEY: text })).await
+    let kept = try_patch(context, gathered, &annotations, &json!({ AUTH_KEY: text })).await;
+    if let Err(kube::Error::Api(status)) = &kept
+        && matches!(status.code, 404 | 409)
+    {
+        // The Secret is gone, or has another intention by now: nobody would find this key again.
+        expire_unkept(&server, key.id).await;
+    }
+    kept.map_err(|error| failed(gathered, &error))
+}
+
+async fn expire_unkept(server: &NodeCache, id: KeyId) {
+    match server.source().expire_key(id).await {
+        Ok(()) => tracing::info!(%id, "Expired a pre-auth key that could not be kept"),
+        Err(error) if error.is_not_found() => {}
+        Err(error) => {
+            tracing::warn!(%id, %error, "A pre-auth key that could not be kept could not be expired");
+        }
+    }
 }
 
 pub(super) async fn discard_lost(
@@ -147,16 +168,28 @@ async fn patch(
     annotations: &Value,
     data: &Value,
 ) -> Result<(), Stopped> {
+    try_patch(context, gathered, annotations, data)
+        .await
+        .map_err(|error| failed(gathered, &error))
+}
+
+fn failed(gathered: &Gathered, error: &kube::Error) -> Stopped {
+    Stopped::kubernetes(&format!("Secret {}", names(gathered).key_secret), error)
+}
+
+async fn try_patch(
+    context: &Context,
+    gathered: &mut Gathered,
+    annotations: &Value,
+    data: &Value,
+) -> Result<(), kube::Error> {
     let name = names(gathered).key_secret;
     let api: Api<Secret> = Api::namespaced(context.client.clone(), &context.settings.namespace);
     let body = json!({
         "metadata": { "resourceVersion": gathered.key_version, "annotations": annotations },
         "data": data,
     });
-    let secret = api
-        .patch(&name, &merge(), &Patch::Merge(body))
-        .await
-        .map_err(|error| Stopped::kubernetes(&format!("Secret {name}"), &error))?;
+    let secret = api.patch(&name, &merge(), &Patch::Merge(body)).await?;
     seen(gathered, &secret);
     Ok(())
 }
