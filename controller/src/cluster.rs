@@ -19,7 +19,7 @@ mod stores;
 mod tailnets;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ use crate::crd::{GatewayStatus, TailnetGateway};
 use crate::handover::Handovers;
 use crate::lease::Term;
 use crate::metrics::Metrics;
-use crate::reconcile::{Kind, Memory};
+use crate::reconcile::Memory;
 
 /// How often things are looked at although nothing is heard of them.
 #[derive(Debug, Clone)]
@@ -83,8 +83,7 @@ pub(crate) struct Known {
     pub(crate) minted: BTreeSet<jiff::Timestamp>,
     /// UID of the Pod whose end was handed over.
     pub(crate) handed_over: Option<String>,
-    /// What was written of each object lately, as a digest, and when the same was written.
-    pub(crate) applied: BTreeMap<Kind, (String, Vec<Instant>)>,
+    pub(crate) writes: contest::Writes,
 }
 
 /// Asks for a pass over a gateway.

@@ -3,15 +3,16 @@
 mod key;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
+use super::Context;
 use super::failure::Stopped;
 use super::gather::Gathered;
 use super::kinds::Family;
-use super::{Context, contest};
 use crate::crd::TailnetGateway;
 use crate::headscale::{self, NodeCache, NodeId, NodeList};
 use crate::reconcile::marks::{
@@ -239,7 +240,10 @@ async fn apply(context: &Context, gathered: &mut Gathered, kind: Kind) -> Result
         })?;
     child.live = serde_json::to_value(applied).ok();
     let child = child.clone();
-    contest::wrote(context, &gathered.snapshot.subject.uid, &child);
+    let uid = gathered.snapshot.subject.uid.clone();
+    let mut known = context.known();
+    let writes = &mut known.entry(uid).or_default().writes;
+    writes.note(&child, Instant::now());
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
@@ -16,7 +17,7 @@ use tsunaro_model::gateway::{
 
 use super::failure::Stopped;
 use super::kinds::Family;
-use super::{Context, conflicts, contest};
+use super::{Context, conflicts};
 use crate::crd::{self, TailnetGateway};
 use crate::handover;
 use crate::headscale::NodeCache;
@@ -77,7 +78,11 @@ pub(super) async fn gather(
         return Ok(None);
     };
     let children = children(context, &gateway, tailnet.as_ref(), &egresses, &subject.uid).await?;
-    let contested = contest::contested(context, &subject.uid, &children);
+    let contested = context
+        .known()
+        .get(&subject.uid)
+        .map(|known| known.writes.contested(&children, Instant::now()))
+        .unwrap_or_default();
     let pod_object = pod_of(context, &names.pod, fresh).await?;
     let pod = pod_object.as_deref().map(pod);
     let agent = match pod.as_ref().and_then(|pod| pod.address.clone()) {

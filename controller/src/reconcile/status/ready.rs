@@ -10,6 +10,12 @@ use crate::render::Names;
 use jiff::Timestamp;
 
 pub(super) fn of(judgement: &Judgement<'_>, routes: &[RouteStatus]) -> Said {
+    let mut said = verdict(judgement, routes);
+    said.message += &contested(judgement.snapshot, judgement.namespace);
+    said
+}
+
+fn verdict(judgement: &Judgement<'_>, routes: &[RouteStatus]) -> Said {
     let Judgement {
         snapshot,
         outcome,
@@ -63,7 +69,7 @@ pub(super) fn of(judgement: &Judgement<'_>, routes: &[RouteStatus]) -> Said {
     if !snapshot.receipt.is_ours() {
         return not_begun(snapshot, outcome);
     }
-    runtime(snapshot, routes, now, namespace)
+    runtime(snapshot, routes, now)
 }
 
 fn not_begun(snapshot: &Snapshot, outcome: &Outcome) -> Said {
@@ -94,7 +100,7 @@ fn not_begun(snapshot: &Snapshot, outcome: &Outcome) -> Said {
 }
 
 /// The Pod runs, the node is online and advertises what is wanted.
-fn runtime(snapshot: &Snapshot, routes: &[RouteStatus], now: Timestamp, namespace: &str) -> Said {
+fn runtime(snapshot: &Snapshot, routes: &[RouteStatus], now: Timestamp) -> Said {
     let no =
         |reason: &str, message: String| Said::new(condition::READY, Truth::False, reason, message);
     let Some(pod) = &snapshot.pod else {
@@ -157,27 +163,23 @@ fn runtime(snapshot: &Snapshot, routes: &[RouteStatus], now: Timestamp, namespac
         reason::FRESH_RUNTIME_READY,
         format!(
             "the Pod runs, its node is online and advertises what is wanted{}",
-            remarks(snapshot, namespace)
+            login::remarks(snapshot)
         ),
     )
 }
 
-/// What is worth a word although the gateway is ready.
-fn remarks(snapshot: &Snapshot, namespace: &str) -> String {
-    let mut all = login::remarks(snapshot);
-    let contested = snapshot
-        .children
-        .iter()
-        .filter(|child| snapshot.contested.contains(&child.kind));
-    for child in contested {
-        let kind = child.kind.as_str();
-        all += &format!(
-            "; somebody else changes {kind} {} again and again, and it is put right five times a minute at most: see \
-             who (kubectl -n {namespace} get {} {} --show-managed-fields -o yaml)",
-            child.name,
-            kind.to_ascii_lowercase(),
-            child.name
-        );
-    }
-    all
+/// Whatever else is the matter: whom to look for when others write what is ours.
+fn contested(snapshot: &Snapshot, namespace: &str) -> String {
+    let children = snapshot.children.iter();
+    let contested = children.filter(|child| snapshot.contested.contains(&child.kind));
+    contested
+        .map(|child| {
+            let (kind, name) = (child.kind.as_str(), &child.name);
+            format!(
+                "; somebody else changes {kind} {name} again and again, and it is put right five times a minute at \
+                 most: see who (kubectl -n {namespace} get {} {name} --show-managed-fields -o yaml)",
+                kind.to_ascii_lowercase(),
+            )
+        })
+        .collect()
 }

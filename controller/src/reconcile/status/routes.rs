@@ -120,7 +120,7 @@ pub(super) fn in_sync(snapshot: &Snapshot, routes: &[RouteStatus]) -> Said {
         return say(
             Truth::False,
             reason::PENDING_APPROVAL,
-            pending(snapshot, &prefixes),
+            pending(snapshot, routes, &prefixes),
         );
     }
     if let Some(prefixes) = which(&|route| route.wanted && route.served_by.is_none()) {
@@ -151,12 +151,23 @@ fn why_not(snapshot: &Snapshot) -> String {
     })
 }
 
-fn pending(snapshot: &Snapshot, prefixes: &str) -> String {
-    let node = snapshot.node().map(|node| node.id.to_string());
-    let by_hand = format!(
-        "{prefixes}: not approved. By hand: headscale nodes approve-routes --identifier {} --routes …",
-        node.as_deref().unwrap_or("ID")
-    );
+fn pending(snapshot: &Snapshot, routes: &[RouteStatus], prefixes: &str) -> String {
+    let by_hand = match snapshot.node() {
+        // What the command names replaces what is approved.
+        Some(node) => {
+            let all: Vec<&str> = routes
+                .iter()
+                .filter(|route| route.wanted || route.approved)
+                .map(|route| route.prefix.as_str())
+                .collect();
+            format!(
+                "{prefixes}: not approved; by hand (headscale nodes approve-routes --identifier {} --routes {})",
+                node.id,
+                all.join(",")
+            )
+        }
+        None => format!("{prefixes}: not approved"),
+    };
     let Some(gateway) = snapshot.spec.gateway() else {
         return by_hand;
     };
@@ -172,5 +183,8 @@ fn pending(snapshot: &Snapshot, prefixes: &str) -> String {
     if lines.is_empty() {
         return by_hand;
     }
-    format!("{by_hand}. The policy lacks: {}", lines.join("; "))
+    format!(
+        "{by_hand}; by itself, once the policy has {}",
+        lines.join("; ")
+    )
 }

@@ -9,7 +9,7 @@ use tsunaro_integration::{Wait, say};
 
 use super::approvals;
 use crate::NAMESPACE;
-use crate::beside::{Beside, Without, gateway};
+use crate::beside::{Beside, Without, gateway, obey};
 use crate::chaos::base64;
 
 /// The name of the lab's node, which stands for the Pod.
@@ -103,10 +103,10 @@ fn what_neighbours_do_is_put_right_or_reported_and_never_fought() -> Result<()> 
     );
 
     // Approvals: by hand, and taken away.
-    here.condition("RoutesInSync", "False/PendingApproval")?;
+    let message = here.condition("RoutesInSync", "False/PendingApproval")?;
+    obey(&beside.node, &beside.lab, &message)?;
     let rest = beside.lab.headscale().rest();
     let id = rest.node(NAME)?.id;
-    rest.approve_routes(&id, &[LAN, LB_RANGE])?;
     here.condition("RoutesInSync", "True/Approved")?;
     here.quiet("approved by hand", 6)?;
     ensure!(approvals(&beside.lab)?[NAME] == [LAN, LB_RANGE]);
@@ -294,6 +294,11 @@ impl Here<'_> {
             "scaled to 2 {scaled} times in 20 s, put right {writes} times"
         ));
         ensure!((1..=5).contains(&writes), "put right {writes} times");
+        let (_, message) = self.beside.condition(NAME, "Ready")?;
+        ensure!(
+            message.contains("somebody else changes StatefulSet gw-1"),
+            "{message}"
+        );
         Ok(())
     }
 }
