@@ -21,6 +21,11 @@ const STARTING: SignedDuration = SignedDuration::from_secs(20);
 /// while tailscaled here asks for a login, is somebody else's.
 const LINGERING: SignedDuration = SignedDuration::from_secs(90);
 
+/// A node is in the list before it is connected, before tailscaled has written its state, and before the
+/// agent has heard of it: what the others say against a login this young is older than it. The rest is
+/// for clocks that differ.
+const YOUNG: SignedDuration = SignedDuration::from_secs(60);
+
 /// Where the login stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Login {
@@ -132,8 +137,11 @@ fn of_node(snapshot: &Snapshot, node: &Node, now: Timestamp) -> Login {
             Login::Out(Loss::KeyTaken { by: node.id })
         };
     }
+    let young = node
+        .created
+        .is_some_and(|at| now.duration_since(at) < YOUNG);
     let settled = !snapshot.state.has_login() || asked >= STARTING;
-    if !settled || has_usable_key(snapshot, now) {
+    if young || !settled || has_usable_key(snapshot, now) {
         return Login::Waiting;
     }
     Login::Out(Loss::Lost {

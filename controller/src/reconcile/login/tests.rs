@@ -62,6 +62,11 @@ fn online(world: &mut World, is: bool) {
     world.change_node(id("42"), |node| node.online = is);
 }
 
+fn created(world: &mut World, seconds_ago: i64) {
+    let at = world.now - SignedDuration::from_secs(seconds_ago);
+    world.change_node(id("42"), |node| node.created = Some(at));
+}
+
 fn lose_state(world: &mut World) {
     world.snapshot.state = StateSecret::Ours { login: false };
     online(world, false);
@@ -88,7 +93,7 @@ fn what_three_parties_say_of_a_login_is_one_verdict() {
             node: Some(id("42")),
         })
     };
-    let cases: [(&str, Change, Login); 19] = [
+    let cases: [(&str, Change, Login); 21] = [
         ("all well", |_| {}, Login::In),
         ("offline alone is no loss", |w| online(w, false), Login::In),
         (
@@ -105,6 +110,22 @@ fn what_three_parties_say_of_a_login_is_one_verdict() {
             Login::In,
         ),
         ("state lost", lose_state, lost()),
+        (
+            "registered a moment ago: not connected, nothing written, and the agent has not heard",
+            |w| {
+                lose_state(w);
+                created(w, 1);
+            },
+            Login::Waiting,
+        ),
+        (
+            "registered a minute ago, and the state is lost",
+            |w| {
+                lose_state(w);
+                created(w, 60);
+            },
+            lost(),
+        ),
         (
             "state lost, and Headscale has not noticed that the old node is gone",
             |w| {
