@@ -155,6 +155,15 @@ impl Context {
             .is_some_and(|term| term.borrow().holds(tokio::time::Instant::now()))
     }
 
+    /// Ends a pass that may not begin another step.
+    pub(crate) fn go_on(&self) -> Result<(), failure::Stopped> {
+        if self.may_work() {
+            return Ok(());
+        }
+        let what = "the holder of the lease".to_owned();
+        Err(failure::Stopped::Changed(what))
+    }
+
     fn term(&self) -> MutexGuard<'_, Option<Receiver<Term>>> {
         self.term.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -61,10 +61,10 @@ pub(super) async fn carry_out(
         Step::BeginRenewal(id) => key::begin_renewal(context, gathered, *id).await?,
         Step::NoteStranger(id) => key::note_stranger(context, gathered, *id).await?,
         Step::ReviveNode(id) => revive(gathered, *id).await?,
-        Step::ExpireKey(id) => match server(gathered)?.source().expire_key(*id).await {
-            Err(error) if !error.is_not_found() => return Err(error.into()),
-            _ => key::empty(context, gathered).await?,
-        },
+        Step::ExpireKey(id) => {
+            key::expire(&*server(gathered)?, *id).await?;
+            key::empty(context, gathered).await?;
+        }
         Step::Apply(kind) => apply(context, gathered, *kind).await?,
         Step::Delete(kind) => delete_child(context, gathered, *kind).await?,
         Step::WriteReceipt(key) => {

@@ -107,9 +107,7 @@ async fn one(object: &TailnetGateway, context: &Context) -> Result<Action, Stopp
             gather::refresh(&mut gathered).await;
             continue;
         }
-        if !context.may_work() {
-            return Err(Stopped::Changed("the holder of the lease".to_owned()));
-        }
+        context.go_on()?;
         steps += 1;
         if steps > MAX_STEPS {
             return Err(Stopped::Changed(format!("what {} needs", step.name())));
@@ -143,9 +141,7 @@ async fn one(object: &TailnetGateway, context: &Context) -> Result<Action, Stopp
         context.known().remove(&gathered.snapshot.subject.uid);
         return Ok(Action::await_change());
     }
-    if !context.may_work() {
-        return Err(Stopped::Changed("the holder of the lease".to_owned()));
-    }
+    context.go_on()?;
     let mut again = say(object, context, &gathered, &outcome, steps > 0).await?;
     if !gathered.snapshot.contested.is_empty() {
         again = again.min(contest::LOOK);

@@ -85,7 +85,7 @@ fn two_hundred_gateways_at_rest_cost_nothing_and_a_change_of_one_touches_its_own
 
 fn one(number: u8) -> Value {
     gateway(&format!("gw-{number}"), number, |object| {
-        object["spec"]["dns"]["serviceClusterIP"] = json!(more_service_address(number));
+        object["spec"]["dns"]["serviceClusterIP"] = more_service_address(number).into();
     })
 }
 

@@ -13,7 +13,7 @@ use super::{create, merge, names, server};
 use crate::cluster::Context;
 use crate::cluster::failure::Stopped;
 use crate::cluster::gather::Gathered;
-use crate::headscale::{KeyId, MintRequest, NodeCache, NodeId};
+use crate::headscale::{self, KeyId, MintRequest, NodeCache, NodeId};
 use crate::reconcile::marks::{KEY_EXPIRATION, KEY_ID, MINTED, RENEWING, STRANGERS};
 use crate::reconcile::{KeySecret, key_notes, key_secret};
 use crate::render::AUTH_KEY;
@@ -58,9 +58,7 @@ pub(super) async fn mint(context: &Context, gathered: &mut Gathered) -> Result<(
         patch(context, gathered, &annotations, &data).await?;
     }
     // One that was held up until now would mint beside its successor, who discards only what was minted.
-    if !context.may_work() {
-        return Err(Stopped::Changed("the holder of the lease".to_owned()));
-    }
+    context.go_on()?;
     let key = server
         .source()
         .mint_key(&MintRequest { tags, expiration })
@@ -74,18 +72,21 @@ pub(super) async fn mint(context: &Context, gathered: &mut Gathered) -> Result<(
         && matches!(status.code, 404 | 409)
     {
         // The Secret is gone, or has another intention by now: nobody would find this key again.
-        expire_unkept(&server, key.id).await;
+        match expire(&server, key.id).await {
+            Ok(()) => tracing::info!(id = %key.id, "Expired a pre-auth key that could not be kept"),
+            Err(error) => {
+                tracing::warn!(id = %key.id, %error, "A pre-auth key that could not be kept could not be expired");
+            }
+        }
     }
     kept.map_err(|error| failed(gathered, &error))
 }
 
-async fn expire_unkept(server: &NodeCache, id: KeyId) {
+/// Ends a key; one that Headscale does not know is at its end.
+pub(super) async fn expire(server: &NodeCache, id: KeyId) -> Result<(), headscale::Error> {
     match server.source().expire_key(id).await {
-        Ok(()) => tracing::info!(%id, "Expired a pre-auth key that could not be kept"),
-        Err(error) if error.is_not_found() => {}
-        Err(error) => {
-            tracing::warn!(%id, %error, "A pre-auth key that could not be kept could not be expired");
-        }
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -104,10 +105,8 @@ pub(super) async fn discard_lost(
         if !key.was_minted_for(expiration) || key.tags != tags || !key.is_usable(now) {
             continue;
         }
-        match server.source().expire_key(key.id).await {
-            Err(error) if !error.is_not_found() => return Err(error.into()),
-            _ => tracing::info!(id = %key.id, "Expired a pre-auth key whose text was lost"),
-        }
+        expire(&server, key.id).await?;
+        tracing::info!(id = %key.id, "Expired a pre-auth key whose text was lost");
     }
     patch(
         context,
