@@ -8,6 +8,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use kube::config::{InferConfigError, KubeconfigError};
 use kube::runtime::events::{Recorder, Reporter};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -51,10 +52,7 @@ pub async fn run(
 ) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let client = connect()
-        .await
-        .map_err(|error| anyhow::anyhow!(chain(&error)))
-        .context("no way to the API server: run in a Pod, or set KUBECONFIG")?;
+    let client = connect().await?;
     let listener = TcpListener::bind(listen)
         .await
         .with_context(|| format!("cannot listen on {listen}"))?;
@@ -141,12 +139,31 @@ fn identity() -> String {
     format!("{}_{digest}", host.trim())
 }
 
-async fn connect() -> kube::Result<kube::Client> {
+/// A client of the API server, as a Pod or by KUBECONFIG, with answers of bounded size.
+///
+/// # Errors
+/// Neither is there, or they are not valid. No error repeats what a kubeconfig has in it.
+pub async fn connect() -> Result<kube::Client> {
+    let no_way = "no way to the API server: run in a Pod, or set KUBECONFIG";
     let config = kube::Config::infer()
         .await
-        .map_err(kube::Error::InferConfig)?;
+        .map_err(|error| anyhow::anyhow!(without_content(&error)))
+        .context(no_way)?;
     failure::keep_secret(&config);
     bounded::client(config)
+        .map_err(|error| anyhow::anyhow!(chain(&error)))
+        .context(no_way)
+}
+
+/// The parser shows the lines around a fault, and in a kubeconfig these may be tokens.
+fn without_content(error: &InferConfigError) -> String {
+    let cause = std::error::Error::source(error).and_then(|it| it.downcast_ref());
+    match cause {
+        Some(KubeconfigError::Parse(_)) => {
+            "the file of KUBECONFIG is no kubeconfig: see where (kubectl config view)".to_owned()
+        }
+        _ => chain(error),
+    }
 }
 
 async fn serve(listener: TcpListener, metrics: Metrics, ready: Arc<AtomicBool>) -> Result<()> {

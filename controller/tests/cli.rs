@@ -313,3 +313,42 @@ fn live_objects_that_cannot_be_read_are_no_proof_that_nothing_changed() {
     let output = controller(&["check", "-f", "-", "--live", "-"], "");
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn a_broken_kubeconfig_is_told_without_what_is_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("config");
+    for text in [
+        "{token: SECRETTOKEN, garbage",
+        "users: [{name: u, user: {token: [SECRETTOKEN]}}]",
+    ] {
+        std::fs::write(&file, text).unwrap();
+        for args in [&["handover", "gw"][..], &["run"]] {
+            let output = Command::new(env!("CARGO_BIN_EXE_tsunaro-controller"))
+                .args(args)
+                .env("KUBECONFIG", &file)
+                .output()
+                .unwrap();
+            let said = format!("{}{}", stdout(&output), stderr(&output));
+            assert!(!said.contains("SECRETTOKEN"), "{args:?}: {said}");
+            assert!(said.contains("is no kubeconfig"), "{args:?}: {said}");
+            assert_ne!(output.status.code(), Some(0));
+        }
+    }
+}
+
+#[test]
+fn what_a_headscale_url_hides_is_not_repeated() {
+    let whole = std::fs::read_to_string(format!("{ROOT}/{TAILNET}")).unwrap();
+    for url in [
+        "https://user:SECRETPW@headscale.example.org",
+        "https://headscale.example.org/?token=SECRETPW",
+    ] {
+        let text = whole.replace("https://headscale.example.org", url);
+        let output = controller(&["check", "-f", "-"], &text);
+        let said = format!("{}{}", stdout(&output), stderr(&output));
+        assert!(!said.contains("SECRETPW"), "{said}");
+        assert!(said.contains("spec.headscale.url: this is not"), "{said}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+}

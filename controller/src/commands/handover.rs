@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tsunaro_controller::handover::{Answer, Request, ask};
+use tsunaro_controller::run::connect;
 
 use super::FINDINGS;
 use crate::cli::HandoverArgs;
@@ -28,9 +29,7 @@ pub(crate) fn run(args: HandoverArgs) -> Result<ExitCode> {
         .build()
         .context("cannot start the runtime")?
         .block_on(async {
-            let client = kube::Client::try_default()
-                .await
-                .context("no way to the API server: set KUBECONFIG")?;
+            let client = connect().await?;
             ask(client, &namespace, &request, Duration::from_secs(timeout)).await
         })?;
     let mut out = std::io::stdout().lock();

@@ -112,9 +112,15 @@ fn url(Given { value, place }: &Text, report: &mut Report) -> Option<String> {
             Some(value.trim_end_matches('/').to_owned())
         }
         _ => {
+            // A password or a token may be in it.
+            let what = if value.contains(['@', '?', '#']) {
+                "this".to_owned()
+            } else {
+                quoted(value)
+            };
             report.error(
                 place,
-                format!("{} is not the address of a Headscale", quoted(value)),
+                format!("{what} is not the address of a Headscale"),
                 "write its `server_url`, as in `https://headscale.example.org`",
             );
             None
