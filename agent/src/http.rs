@@ -6,17 +6,21 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{RawQuery, State};
-use axum::http::{StatusCode, header};
+use axum::extract::{Extension, RawQuery, State};
+use axum::http::{Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 use tokio_stream::wrappers::WatchStream;
+use tsunaro_dns::server::connections::{Admission, Connections, Slot};
 use tsunaro_model::report::StatusReport;
 
 use crate::heartbeat::Heartbeat;
@@ -46,7 +50,8 @@ pub(crate) struct Surface {
     pub(crate) watchers: Arc<Semaphore>,
 }
 
-/// Connections at once; more wait until one ends.
+/// Connections at once. For one more, that one goes whose last request, or beginning, is longest ago: no
+/// crowd of slow clients keeps a probe away.
 const MAX_CONNECTIONS: usize = 256;
 
 /// Of these, streams of `/status?watch`; more are told to come back.
@@ -63,25 +68,55 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// # Errors
 /// Never; a connection that fails ends alone.
 pub(crate) async fn serve(listener: TcpListener, surface: Surface) -> anyhow::Result<()> {
-    let service = TowerToHyperService::new(router(surface));
+    accept(listener, router(surface)).await
+}
+
+async fn accept(listener: TcpListener, router: Router) -> anyhow::Result<()> {
+    let service = TowerToHyperService::new(router);
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT);
-    let mut connections = FuturesUnordered::new();
+    let connections = Connections::new(MAX_CONNECTIONS, None);
+    let mut open = FuturesUnordered::new();
     loop {
         tokio::select! {
-            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
-                Ok((stream, _)) => {
-                    connections.push(builder.serve_connection(TokioIo::new(stream), service.clone()));
-                }
+            accepted = listener.accept() => match accepted {
+                Ok((stream, client)) => match connections.admit(client.ip(), Instant::now()) {
+                    Admission::Free(slot) | Admission::Evicting(slot) => {
+                        open.push(connection(stream, slot, &builder, service.clone()));
+                    }
+                    Admission::Refused => tracing::debug!("An HTTP connection found no room"),
+                },
                 Err(error) => {
                     tracing::debug!(%error, "An HTTP connection was not accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
-            Some(_ended) = connections.next() => {}
+            Some(()) = open.next() => {}
         }
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    slot: Slot,
+    builder: &hyper::server::conn::http1::Builder,
+    service: TowerToHyperService<Router>,
+) {
+    let slot = Arc::new(slot);
+    let asked = Arc::clone(&slot);
+    let served = builder.serve_connection(
+        TokioIo::new(stream),
+        service_fn(move |mut request: Request<Incoming>| {
+            asked.idle(Instant::now());
+            request.extensions_mut().insert(Arc::clone(&asked));
+            service.call(request)
+        }),
+    );
+    tokio::select! {
+        _ended = served => {}
+        () = slot.evicted() => {}
     }
 }
 
@@ -120,7 +155,11 @@ async fn readyz(State(surface): State<Surface>) -> Response {
     }
 }
 
-async fn status(State(surface): State<Surface>, RawQuery(query): RawQuery) -> Response {
+async fn status(
+    State(surface): State<Surface>,
+    Extension(slot): Extension<Arc<Slot>>,
+    RawQuery(query): RawQuery,
+) -> Response {
     let watch = query.is_some_and(|query| {
         query
             .split('&')
@@ -130,6 +169,8 @@ async fn status(State(surface): State<Surface>, RawQuery(query): RawQuery) -> Re
         let Ok(seat) = Arc::clone(&surface.watchers).try_acquire_owned() else {
             return (StatusCode::SERVICE_UNAVAILABLE, "too many watchers\n").into_response();
         };
+        // A stream asks nothing more, and stays.
+        slot.busy();
         let lines = WatchStream::new(surface.report).map(move |report| {
             let _held = &seat;
             json(&report).map(Ok::<_, Infallible>)
@@ -165,3 +206,6 @@ async fn metrics(State(surface): State<Surface>) -> Response {
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
+
+#[cfg(test)]
+mod tests;

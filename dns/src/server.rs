@@ -6,7 +6,7 @@
 //! waits for upstreams.
 
 mod bind;
-mod connections;
+pub mod connections;
 mod handler;
 mod packet;
 mod tcp;

@@ -3,16 +3,21 @@
 use std::fmt::Debug;
 use std::future::Future;
 use std::hash::Hash;
+use std::time::Duration;
 
 use futures::StreamExt;
 use kube::Resource;
 use kube::api::Api;
 use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::utils::ResetTimerBackoff;
+use kube::runtime::watcher::{self, Event, ExponentialBackoff};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use serde::de::DeserializeOwned;
 
 use super::failure::words;
+
+/// Between two attempts; jitter may double it.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Follows a kind of objects for ever. `changed` gets every object that is there, was changed or
 /// went, after the store knows.
@@ -29,7 +34,7 @@ where
     C: Fn(K) -> F,
     F: Future<Output = ()>,
 {
-    let mut events = std::pin::pin!(watch(api, config).default_backoff());
+    let mut events = std::pin::pin!(watch(api, config).backoff(pauses()));
     let mut trouble: Option<String> = None;
     let mut first = Vec::new();
     while let Some(event) = events.next().await {
@@ -64,6 +69,17 @@ where
         }
     }
     anyhow::bail!("the watch of {what} ended")
+}
+
+/// As kube's default, but at most [`LONGEST_PAUSE`]: after an outage changes wait for no longer than that.
+fn pauses() -> ResetTimerBackoff<ExponentialBackoff> {
+    let pauses = backon::ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(800))
+        .with_max_delay(LONGEST_PAUSE)
+        .with_factor(2.0)
+        .without_max_times()
+        .with_jitter();
+    ResetTimerBackoff::new(pauses.into(), Duration::from_secs(120))
 }
 
 /// Who wrote which field is a third of most objects, and nobody here reads it.

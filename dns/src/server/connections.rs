@@ -1,4 +1,5 @@
-//! Which TCP connections are open, and which one has to go when there are too many (rule 76).
+//! Which connections are open, and which one has to go when there are too many: over TCP port 53 by rule
+//! 76, and the agent keeps its HTTP port by the same.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The open connections of all listeners.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub struct Connections {
     /// In all, at least 1.
     limit: usize,
     /// Per client address, if limited.
@@ -33,7 +34,7 @@ struct Entry {
 
 /// A place among the open connections, given up when dropped.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub struct Slot {
     connections: Arc<Connections>,
     id: u64,
     evicted: CancellationToken,
@@ -41,7 +42,7 @@ pub(super) struct Slot {
 
 /// How a connection was let in.
 #[derive(Debug)]
-pub(super) enum Admission {
+pub enum Admission {
     /// There was room.
     Free(Slot),
     /// The connection that was idle longest had to go.
@@ -51,7 +52,9 @@ pub(super) enum Admission {
 }
 
 impl Connections {
-    pub(super) fn new(limit: usize, per_client: Option<usize>) -> Arc<Self> {
+    /// Room for `limit` connections in all, and for so many of one client address.
+    #[must_use]
+    pub fn new(limit: usize, per_client: Option<usize>) -> Arc<Self> {
         Arc::new(Self {
             limit: limit.max(1),
             per_client,
@@ -60,7 +63,7 @@ impl Connections {
     }
 
     /// Lets a connection from `client` in, if there is room or room can be made.
-    pub(super) fn admit(self: &Arc<Self>, client: IpAddr, now: Instant) -> Admission {
+    pub fn admit(self: &Arc<Self>, client: IpAddr, now: Instant) -> Admission {
         let client = client.to_canonical();
         let mut state = self.lock();
         let of_client = state
@@ -113,17 +116,17 @@ impl Connections {
 
 impl Slot {
     /// A query is in flight: this connection may not be evicted.
-    pub(super) fn busy(&self) {
+    pub fn busy(&self) {
         self.set(None);
     }
 
     /// No query is in flight any more.
-    pub(super) fn idle(&self, now: Instant) {
+    pub fn idle(&self, now: Instant) {
         self.set(Some(now));
     }
 
     /// Waits until the connection has to go.
-    pub(super) async fn evicted(&self) {
+    pub async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 

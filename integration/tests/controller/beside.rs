@@ -1,6 +1,6 @@
 //! The controller as a process beside a real API server and a real Headscale.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -233,8 +233,14 @@ impl Beside {
 }
 
 pub(crate) fn controller() -> Result<PathBuf> {
+    controller_of(Path::new(env!("CARGO_MANIFEST_DIR")), None)
+}
+
+/// The controller of the workspace in this folder.
+pub(crate) fn controller_of(folder: &Path, target: Option<&Path>) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let mut command = Command::new(cargo);
+    command
         .args([
             "build",
             "--quiet",
@@ -243,8 +249,11 @@ pub(crate) fn controller() -> Result<PathBuf> {
             "tsunaro-controller",
             "--message-format=json",
         ])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()?;
+        .current_dir(folder);
+    if let Some(target) = target {
+        command.arg("--target-dir").arg(target);
+    }
+    let output = command.output()?;
     ensure!(
         output.status.success(),
         "{}",

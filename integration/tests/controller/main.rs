@@ -9,6 +9,7 @@
 mod beside;
 mod blocked;
 mod chaos;
+mod downgraded;
 mod installed;
 mod made;
 mod many;

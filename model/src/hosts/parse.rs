@@ -72,8 +72,21 @@ impl Hosts {
     }
 
     fn read_line(&mut self, index: usize, line: &[u8]) {
-        let comment = memchr::memchr(b'#', line).unwrap_or(line.len());
-        let content = line.get(..comment).unwrap_or_default();
+        let (content, comment) = line.split_at(memchr::memchr(b'#', line).unwrap_or(line.len()));
+        self.read_content(index, line, content);
+        if let Some(hidden) = after_carriage_return(comment) {
+            self.content_lines += 1;
+            let start = offset(line, hidden);
+            self.skip(Word { index, line, start }, || Remark {
+                what:
+                    "a line ends with a carriage return alone, so the rest is part of its comment"
+                        .to_owned(),
+                fix: "end each line with a line feed".to_owned(),
+            });
+        }
+    }
+
+    fn read_content(&mut self, index: usize, line: &[u8], content: &[u8]) {
         let mut words = content
             .split(u8::is_ascii_whitespace)
             .filter(|word| !word.is_empty());
@@ -131,6 +144,14 @@ impl Hosts {
                 .push(Finding::new(Severity::Warning, &place, what, fix));
         }
     }
+}
+
+/// What a comment hides in a file whose lines end with carriage returns alone.
+fn after_carriage_return(comment: &[u8]) -> Option<&[u8]> {
+    let at = memchr::memchr(b'\r', comment)?;
+    let rest = comment.get(at + 1..)?;
+    // Spaces may stand before a line feed.
+    (!rest.trim_ascii().is_empty()).then_some(rest)
 }
 
 /// What is wrong and what to do; written only if somebody will read it.

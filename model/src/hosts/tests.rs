@@ -294,6 +294,32 @@ fn rule_39_a_file_of_which_nothing_can_be_used_is_an_error_with_the_reasons() {
 }
 
 #[test]
+fn rule_39_what_a_comment_hides_in_a_file_of_bare_carriage_returns_is_told() {
+    for text in [
+        &b"# names\r192.0.2.1 a\r192.0.2.2 b\r"[..],
+        b"# names\r192.0.2.1 a",
+    ] {
+        let error = Hosts::parse(text).unwrap_err();
+        let HostsError::NothingUsable { findings, .. } = &error else {
+            panic!("{error:?}")
+        };
+        let position = crate::finding::Position { line: 1, column: 9 };
+        assert_eq!((findings.len(), findings[0].position), (1, position));
+        assert!(
+            findings[0].what.contains("carriage return alone"),
+            "{findings:?}"
+        );
+    }
+    // Beside entries that can be used it costs nothing but what it hides.
+    let hosts = Hosts::parse(b"192.0.2.1 a # x\r192.0.2.2 b\n192.0.2.3 c\n").unwrap();
+    assert_eq!((hosts.entries.len(), hosts.skipped), (2, 1));
+    for harmless in ["# x\r\n", "# x \r \n192.0.2.1 a\r\n", "#\r"] {
+        let hosts = Hosts::parse(harmless.as_bytes()).unwrap();
+        assert_eq!(hosts.skipped, 0, "{harmless:?}");
+    }
+}
+
+#[test]
 fn rule_39_a_file_with_a_nul_byte_is_an_error_that_names_the_line() {
     for (text, line, column) in [
         (&b"\0"[..], 1, 1),

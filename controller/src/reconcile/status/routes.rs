@@ -13,6 +13,9 @@ use crate::headscale::Node;
 
 /// Entries of `status.routes` at most, as in the schema.
 const MAX_ROUTES: usize = 4096;
+/// Octets of the prefixes in a command. A message ends at 32,768, and a command without its end, run as it
+/// stands, takes approvals away.
+const LONGEST_COMMAND: usize = 12_288;
 
 /// Every prefix that is wanted, advertised or approved.
 pub(super) fn of(snapshot: &Snapshot) -> Vec<RouteStatus> {
@@ -160,10 +163,16 @@ fn pending(snapshot: &Snapshot, routes: &[RouteStatus], prefixes: &str) -> Strin
                 .filter(|route| route.wanted || route.approved)
                 .map(|route| route.prefix.as_str())
                 .collect();
+            let all = all.join(",");
+            if all.len() > LONGEST_COMMAND {
+                return format!(
+                    "{} prefixes are not approved, more than a command has room for here; let the policy approve them (autoApprovers), or approve all in one request: each replaces what was approved",
+                    prefixes.split(", ").count()
+                );
+            }
             format!(
-                "{prefixes}: not approved; by hand (headscale nodes approve-routes --identifier {} --routes {})",
+                "{prefixes}: not approved; by hand (headscale nodes approve-routes --identifier {} --routes {all})",
                 node.id,
-                all.join(",")
             )
         }
         None => format!("{prefixes}: not approved"),

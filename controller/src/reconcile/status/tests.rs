@@ -4,6 +4,7 @@ use serde_json::json;
 use super::super::testing::{NOW, World, running_pod, world};
 use super::super::{Agent, Block, Control, Kind, StateSecret, Unresolved};
 use super::*;
+use crate::crd::RouteStatus;
 use crate::headscale::Expiry;
 
 fn judge_at(world: &World, outcome: &Outcome, memory: &mut Memory, seconds: i64) -> Verdict {
@@ -364,4 +365,35 @@ fn a_deletion_says_what_it_waits_for() {
         let verdict = judge_at(&world, &Outcome::Rest(rest), &mut Memory::default(), 0);
         assert_eq!(short(&verdict, "Ready"), expected);
     }
+}
+
+/// The command replaces what is approved: all of it, or none.
+#[test]
+fn a_command_that_a_message_has_no_room_for_is_not_given_by_half() {
+    let world = World::settled();
+    let check = |count: u16, whole: bool| {
+        let all: Vec<RouteStatus> = (0..count)
+            .map(|n| RouteStatus {
+                prefix: format!("100.{}.{}.128/25", 64 + n / 256, n % 256),
+                wanted: true,
+                advertised: true,
+                approved: false,
+                serving: false,
+                served_by: None,
+            })
+            .collect();
+        let said = routes::in_sync(&world.snapshot, &all);
+        let message = finished(said, None, 1, NOW).message;
+        let last = &all.last().unwrap().prefix;
+        let given = message.contains("approve-routes");
+        assert_eq!(given, whole, "{message}");
+        assert_eq!(message.contains(&format!("{last})")), whole, "{message}");
+        if !whole {
+            assert!(message.starts_with(&format!("{count} prefixes are not approved")));
+        }
+    };
+    check(1, true);
+    check(600, true);
+    check(1000, false);
+    check(4096, false);
 }
