@@ -17,7 +17,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_stream::wrappers::WatchStream;
 use tsunaro_dns::server::connections::{Admission, Connections, Slot};
@@ -46,16 +46,12 @@ pub(crate) struct Surface {
     pub(crate) heartbeat: Heartbeat,
     /// For `/metrics`.
     pub(crate) metrics: Arc<Metrics>,
-    /// Streams of `/status?watch` that may still begin.
-    pub(crate) watchers: Arc<Semaphore>,
 }
 
-/// Connections at once. For one more, that one goes whose last request, or beginning, is longest ago: no
-/// crowd of slow clients keeps a probe away.
+/// Connections at once. For one more, that one goes whose last request, line of a stream, or beginning is
+/// longest ago: no crowd of slow clients keeps a probe away, or a watcher for longer than it takes to
+/// come back.
 const MAX_CONNECTIONS: usize = 256;
-
-/// Of these, streams of `/status?watch`; more are told to come back.
-const MAX_WATCHERS: usize = 64;
 
 /// How long a client may take to send a request's head, also between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -120,11 +116,6 @@ async fn connection(
     }
 }
 
-/// Seats for streams of `/status?watch`.
-pub(crate) fn watchers() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(MAX_WATCHERS))
-}
-
 fn router(surface: Surface) -> Router {
     Router::new()
         .route("/livez", get(livez))
@@ -166,13 +157,8 @@ async fn status(
             .any(|part| part == "watch" || part.starts_with("watch="))
     });
     if watch {
-        let Ok(seat) = Arc::clone(&surface.watchers).try_acquire_owned() else {
-            return (StatusCode::SERVICE_UNAVAILABLE, "too many watchers\n").into_response();
-        };
-        // A stream asks nothing more, and stays.
-        slot.busy();
         let lines = WatchStream::new(surface.report).map(move |report| {
-            let _held = &seat;
+            slot.idle(Instant::now());
             json(&report).map(Ok::<_, Infallible>)
         });
         let body = Body::from_stream(lines.filter_map(|line| async { line }));

@@ -158,7 +158,10 @@ fn up(name: &str) -> Result<()> {
         Ok(node) => node,
         Err(status) => {
             show(&log_path, shown)?;
-            remove_log(name)?;
+            // It is another's, where two began at once.
+            if self::holder(name)?.is_none() {
+                remove_log(name)?;
+            }
             bail!("the node did not start: its holder ended with {status}");
         }
     };
@@ -179,7 +182,11 @@ fn up(name: &str) -> Result<()> {
 
 /// Shows what the log has gained since `from`; gives its new length.
 fn show(log: &Path, from: u64) -> Result<u64> {
-    let mut file = File::open(log)?;
+    let mut file = match File::open(log) {
+        // `down` takes it away; the holder's end tells the rest.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(from),
+        opened => opened?,
+    };
     file.seek(SeekFrom::Start(from))?;
     let mut text = Vec::new();
     file.read_to_end(&mut text)?;

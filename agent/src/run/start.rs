@@ -195,7 +195,6 @@ pub(super) async fn start(
         report: report_out,
         heartbeat: heartbeat.clone(),
         metrics: Arc::new(Metrics::new(dns_metrics, forwarder, counters)),
-        watchers: http::watchers(),
     };
     tasks.start("HTTP server", http::serve(http_listener, surface));
 

@@ -217,10 +217,46 @@ impl KubeNode {
         daemon.kill(signal)
     }
 
-    /// Stops a part by SIGTERM and starts it again.
+    /// Stops a part by SIGTERM and starts it again; waits for kubelet alone.
     pub fn restart_part(&self, part: Part) -> Result<()> {
         self.stop_part(part, Signal::SIGTERM)?;
-        self.start_part(part)
+        self.start_part(part)?;
+        if part == Part::Kubelet {
+            self.wait_kubelet()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until kubelet answers. It ends when containerd is not ready for it, and is then started
+    /// again, as a real node's systemd does.
+    fn wait_kubelet(&self) -> Result<()> {
+        let curl = Cmd::new("curl").args([
+            "--silent",
+            "--fail",
+            "--max-time",
+            "3",
+            "http://127.0.0.1:10248/healthz",
+        ]);
+        Wait::new("kubelet to answer", Duration::from_secs(90))
+            .every(Duration::from_millis(200))
+            .logs([self.place.file("kubelet.log")])
+            .until(|| {
+                let ended = {
+                    let mut daemons = self.daemons();
+                    let ended = daemons
+                        .get(&Part::Kubelet)
+                        .is_none_or(|daemon| daemon.check().is_err());
+                    if ended {
+                        daemons.remove(&Part::Kubelet);
+                    }
+                    ended
+                };
+                if ended {
+                    self.start_part(Part::Kubelet)?;
+                }
+                self.machine.run(curl.clone())?.ok()?;
+                Ok(Some(()))
+            })
     }
 
     /// Waits until kube-apiserver is ready, at most a minute and a half.

@@ -88,8 +88,8 @@ fn a_restricted_pod_with_volumes_runs(shared: &Shared) -> Result<()> {
 
     // kubelet and containerd away and back: the Pod does not notice.
     let uid = node.pod_uid("default", "volumes")?;
-    node.restart_part(Part::Kubelet)?;
     node.restart_part(Part::Containerd)?;
+    node.restart_part(Part::Kubelet)?;
     wait_until("an exec after the restarts", POD_READY, || {
         exec("cat /scratch/file").map(Some)
     })?;

@@ -203,12 +203,14 @@ fn rustflags(source: &Source, target_dir: &Path) -> Result<String> {
         }
     };
     let mut flags = vec!["-C".to_owned(), "target-feature=+crt-static".to_owned()];
-    // The last prefix that matches wins: the target directory may lie in the checkout.
-    for (path, shown) in [
+    let mut prefixes = [
         (cargo_home.as_path(), "/cargo"),
         (&source.root, "/src"),
         (target_dir, "/target"),
-    ] {
+    ];
+    // The last prefix that matches wins, and each of them may lie in another one.
+    prefixes.sort_by_key(|(path, _)| path.as_os_str().len());
+    for (path, shown) in prefixes {
         let path = path
             .to_str()
             .with_context(|| format!("{} is not UTF-8", path.display()))?;
