@@ -129,6 +129,10 @@ fn of_node(snapshot: &Snapshot, node: &Node, now: Timestamp) -> Login {
     let Some(since) = asks_since(snapshot) else {
         return Login::In;
     };
+    // Taken back in Headscale, and tailscaled has not heard yet: its report proves no loss.
+    if says_expired(snapshot) {
+        return Login::Waiting;
+    }
     let asked = now.duration_since(since);
     if node.online {
         return if asked < LINGERING {
@@ -207,6 +211,13 @@ fn asks_since(snapshot: &Snapshot) -> Option<Timestamp> {
         .iter()
         .find(|condition| condition.kind == "TailnetReady" && condition.status == Tri::False)?;
     ready.last_transition_time.parse().ok()
+}
+
+fn says_expired(snapshot: &Snapshot) -> bool {
+    snapshot.report().is_some_and(|report| {
+        let mut conditions = report.conditions.iter();
+        conditions.any(|one| one.kind == "TailnetReady" && one.reason == "NodeExpired")
+    })
 }
 
 /// What the spec, or a person for this one loss, wants.

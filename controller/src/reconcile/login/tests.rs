@@ -388,6 +388,16 @@ fn an_expired_node_names_headscales_own_command_and_is_revived_where_that_is_wan
 }
 
 #[test]
+fn an_expiry_that_was_taken_back_is_no_loss_while_tailscaled_has_not_heard() {
+    for is_online in [true, false] {
+        let mut world = running();
+        says(&mut world, &Says::Asks(3600, "NodeExpired"));
+        online(&mut world, is_online);
+        assert_eq!(world.run().0, [], "online: {is_online}");
+    }
+}
+
+#[test]
 fn a_thief_is_noted_and_told_and_the_gateway_logs_in_with_another_key() {
     let mut world = world();
     world.run();
