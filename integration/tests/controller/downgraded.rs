@@ -55,11 +55,9 @@ fn a_downgrade_and_the_way_back_change_nothing_but_an_image_that_nobody_chose() 
     let (before, pods) = (beside.versions()?, pods(&beside)?);
     take();
 
-    let current = std::mem::replace(&mut beside.controller, other);
-    for (whose, binary) in [("the other version", None), ("ours again", Some(current))] {
-        if let Some(binary) = binary {
-            beside.controller = binary;
-        }
+    let current = beside.controller.clone();
+    for (whose, binary) in [("the other version", other), ("ours again", current)] {
+        beside.controller = binary;
         let process = run(&beside)?;
         let all = at_rest(&beside, &take)?;
         process.terminate(Duration::from_secs(10))?;
