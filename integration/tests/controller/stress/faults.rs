@@ -39,7 +39,7 @@ fn servers_that_fail_cost_few_calls_no_memory_and_no_other_gateway() -> Result<(
     };
     beside.apply(&gateway("gw-1", 60, |_| {}))?;
     beside.apply(&gateway("gw-2", 61, |object| {
-        object["spec"]["tailnetRef"]["name"] = "other".into()
+        object["spec"]["tailnetRef"]["name"] = "other".into();
     }))?;
     for name in ["gw-1", "gw-2"] {
         bench.wait("its receipt", |bench| {
