@@ -24,6 +24,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use agents::Agents;
+pub(crate) use events::note;
 pub use hub::Hub;
 use kube::Client;
 use kube::runtime::events::Recorder;
@@ -81,7 +82,7 @@ pub(crate) struct Known {
     pub(crate) failures: usize,
     /// When keys were minted in the last hour, whatever became of the Secret that says so.
     pub(crate) minted: BTreeSet<jiff::Timestamp>,
-    /// UID of the Pod whose end was handed over.
+    /// UID of the Pod whose end was handed over, until its agent serves again.
     pub(crate) handed_over: Option<String>,
     pub(crate) writes: contest::Writes,
 }

@@ -6,8 +6,10 @@ use std::str::FromStr;
 
 use hickory_proto::rr::RecordType;
 use tsunaro_model::name::DnsName;
-
 use tsunaro_model::zone::{End, Records, Resolution, Snapshot, Source, ZoneRef, rtype};
+
+use crate::query::refusal_of;
+use crate::wire::Rcode;
 
 /// What answers a question: the steps in order, then the outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub enum Outcome {
     HostsUnread,
     /// Aliases without an end: SERVFAIL.
     AliasLoop,
+    /// A type that is no question for the zones, such as AXFR.
+    NotAQuestion(Rcode),
     /// In none of our zones: REFUSED.
     Refused {
         /// The name that was perhaps meant: the same below the apex.
@@ -69,6 +73,7 @@ pub enum Outcome {
 
 /// Explains what answers a question of class IN.
 pub fn explain(snapshot: &Snapshot, name: &DnsName, qtype: u16) -> Explanation {
+    let refusal = refusal_of(qtype);
     let Resolution { zone, chain, end } = snapshot.resolve(name, qtype);
     let owners = std::iter::once(name).chain(chain.iter().copied());
     Explanation {
@@ -83,7 +88,10 @@ pub fn explain(snapshot: &Snapshot, name: &DnsName, qtype: u16) -> Explanation {
             .zip(&chain)
             .map(|(owner, target)| (owner.clone(), (*target).clone()))
             .collect(),
-        outcome: outcome(snapshot, chain.last().copied().unwrap_or(name), end),
+        outcome: match refusal {
+            Some((rcode, _)) => Outcome::NotAQuestion(rcode),
+            None => outcome(snapshot, chain.last().copied().unwrap_or(name), end),
+        },
     }
 }
 
@@ -265,6 +273,10 @@ fn write_outcome(
                 "  the aliases end nowhere: a loop, or more than 8 of them"
             )?;
             write!(f, "=> SERVFAIL")
+        }
+        Outcome::NotAQuestion(rcode) => {
+            writeln!(f, "  the server has no answer to questions for {qtype}")?;
+            write!(f, "=> {}", rcode.name())
         }
         Outcome::Refused { meant } => {
             if let Some(meant) = meant {

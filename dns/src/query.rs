@@ -209,26 +209,31 @@ impl<'a> Parsed<'a> {
     /// The RCODE, and perhaps the extended error, for a well-formed message that the zones have
     /// nothing to do with.
     pub(crate) fn refusal(&self) -> Option<(Rcode, Option<u16>)> {
-        // IANA's meta types; ANY (255) is a question for the zones.
-        const NXNAME: u16 = 128;
-        const TKEY: u16 = 249;
-        const TSIG: u16 = 250;
-        const IXFR: u16 = 251;
-        const AXFR: u16 = 252;
-        const MAILB: u16 = 253;
-        const MAILA: u16 = 254;
         if self.edns.is_some_and(|edns| edns.version != 0) {
             return Some((Rcode::BadVers, None));
         }
         if self.qclass != CLASS_IN {
             return Some((Rcode::Refused, Some(ede::NOT_SUPPORTED)));
         }
-        match self.qtype {
-            AXFR | IXFR => Some((Rcode::Refused, Some(ede::NOT_SUPPORTED))),
-            MAILA | MAILB | TKEY => Some((Rcode::NotImp, None)),
-            TYPE_OPT | TSIG | NXNAME => Some((Rcode::FormErr, None)),
-            _ => None,
-        }
+        refusal_of(self.qtype)
+    }
+}
+
+/// The RCODE, and perhaps the extended error, for types that are no question for the zones.
+pub(crate) fn refusal_of(qtype: u16) -> Option<(Rcode, Option<u16>)> {
+    // IANA's meta types; ANY (255) is a question for the zones.
+    const NXNAME: u16 = 128;
+    const TKEY: u16 = 249;
+    const TSIG: u16 = 250;
+    const IXFR: u16 = 251;
+    const AXFR: u16 = 252;
+    const MAILB: u16 = 253;
+    const MAILA: u16 = 254;
+    match qtype {
+        AXFR | IXFR => Some((Rcode::Refused, Some(ede::NOT_SUPPORTED))),
+        MAILA | MAILB | TKEY => Some((Rcode::NotImp, None)),
+        TYPE_OPT | TSIG | NXNAME => Some((Rcode::FormErr, None)),
+        _ => None,
     }
 }
 

@@ -10,17 +10,9 @@ use crate::crd::TailnetGateway;
 /// name.
 pub(super) fn with_older(gateway: &TailnetGateway, all: &[Arc<TailnetGateway>]) -> Option<String> {
     let claims = claims(gateway);
-    let age = |gateway: &TailnetGateway| {
-        let created = gateway
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map(|time| time.0.as_second());
-        (created, gateway.name_any())
-    };
     let older = all
         .iter()
-        .filter(|other| other.uid() != gateway.uid() && age(other) < age(gateway));
+        .filter(|other| other.uid() != gateway.uid() && age(other.as_ref()) < age(gateway));
     for other in older {
         let theirs = self::claims(other);
         for ((field, ours), (_, theirs)) in claims.iter().zip(&theirs) {
@@ -33,6 +25,12 @@ pub(super) fn with_older(gateway: &TailnetGateway, all: &[Arc<TailnetGateway>]) 
         }
     }
     None
+}
+
+/// What orders objects by their age.
+pub(super) fn age(object: &impl ResourceExt) -> (Option<i64>, String) {
+    let created = object.creation_timestamp();
+    (created.map(|time| time.0.as_second()), object.name_any())
 }
 
 fn claims(gateway: &TailnetGateway) -> [(&'static str, String); 5] {

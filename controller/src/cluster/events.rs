@@ -55,7 +55,7 @@ pub(super) async fn tell(
             condition = %condition.type_, status = %condition.status, reason = %condition.reason,
             "{}", condition.message
         );
-        let note = shortened(&text);
+        let note = note(&text);
         let event = Event {
             type_,
             reason: condition.reason.clone(),
@@ -74,15 +74,12 @@ pub(super) async fn tell(
 }
 
 /// As much as a note may have, and no command without its end.
-fn shortened(text: &str) -> String {
+pub(crate) fn note(text: &str) -> String {
     const MORE: &str = " … (the condition has all of it)";
     if text.len() <= MAX_NOTE {
         return text.to_owned();
     }
-    let mut end = MAX_NOTE - MORE.len();
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = text.floor_char_boundary(MAX_NOTE - MORE.len());
     let head = text.get(..end).unwrap_or_default();
     let whole = match (head.rfind('('), head.rfind(')')) {
         (Some(open), close) if close.is_none_or(|close| close < open) => head.get(..open),
@@ -103,14 +100,14 @@ mod tests {
                 "192.0.2.0/24,".repeat(count)
             )
         };
-        assert_eq!(shortened(&command(3)), command(3));
-        let long = shortened(&command(100));
+        assert_eq!(note(&command(3)), command(3));
+        let long = note(&command(100));
         assert_eq!(
             long,
             "x: not approved; by hand … (the condition has all of it)"
         );
         let after = format!("({}) {}", "a".repeat(100), "ü".repeat(1000));
-        let cut = shortened(&after);
+        let cut = note(&after);
         assert!(cut.len() <= MAX_NOTE && cut.starts_with("(aaa") && cut.contains("aa) ü"));
     }
 }

@@ -59,7 +59,7 @@ pub(super) async fn gather(
     let egresses = egresses(context, &object.spec.tailnet_ref.name);
     let spec = spec(context, object, tailnet.as_ref(), &egresses);
     let Some(gateway) = spec.gateway().cloned() else {
-        return Ok(Some(without_spec(subject, spec, tailnet)));
+        return Ok(Some(without_spec(context, subject, spec, tailnet)));
     };
     let names = Names::of(&gateway);
     let namespace = &context.settings.namespace;
@@ -205,7 +205,17 @@ pub(super) fn egresses(context: &Context, tailnet: &str) -> Vec<Egress> {
         .collect()
 }
 
-fn without_spec(subject: Subject, spec: Spec, tailnet: Option<Tailnet>) -> Gathered {
+/// What may run goes on, and is shown, but nothing is decided from it.
+fn without_spec(
+    context: &Context,
+    subject: Subject,
+    spec: Spec,
+    tailnet: Option<Tailnet>,
+) -> Gathered {
+    let reference = ObjectRef::new(&format!("{}-0", subject.name));
+    let reference = reference.within(&context.settings.namespace);
+    let running = context.stores.pods.get(&reference);
+    let agent = context.agents.heard(&subject.name);
     Gathered {
         key_version: None,
         server: None,
@@ -222,9 +232,9 @@ fn without_spec(subject: Subject, spec: Spec, tailnet: Option<Tailnet>) -> Gathe
             key_fate: None,
             receipt: Receipt::Missing,
             children: Vec::new(),
-            pod: None,
+            pod: running.as_deref().map(pod),
             mounts: String::new(),
-            agent: Agent::Absent,
+            agent: agent.unwrap_or(Agent::Absent),
             busy: BTreeSet::new(),
             contested: BTreeSet::new(),
         },

@@ -7,6 +7,7 @@ use kube::api::{Api, Patch};
 use serde_json::json;
 use tsunaro_model::gateway;
 
+use super::conflicts::age;
 use super::failure::words;
 use super::{Context, apply, conditions};
 use crate::crd::{self, TailnetSite};
@@ -73,11 +74,7 @@ pub(super) async fn say(
 
 /// An older site that has a prefix of this one, in words.
 fn overlap(object: &TailnetSite, site: &gateway::Site, all: &[Arc<TailnetSite>]) -> Option<String> {
-    let age = |site: &TailnetSite| {
-        let created = site.metadata.creation_timestamp.as_ref();
-        (created.map(|time| time.0.as_second()), site.name_any())
-    };
-    let older = all.iter().filter(|other| age(other) < age(object));
+    let older = all.iter().filter(|other| age(other.as_ref()) < age(object));
     older
         .filter_map(|other| crd::site(other).ok())
         .find_map(|other| {

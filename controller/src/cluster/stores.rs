@@ -114,7 +114,7 @@ impl Stores {
     }
 
     /// The gateways of a tailnet.
-    pub(super) fn gateways_of(&self, tailnet: &str) -> Vec<Arc<TailnetGateway>> {
+    pub(crate) fn gateways_of(&self, tailnet: &str) -> Vec<Arc<TailnetGateway>> {
         self.gateways
             .state_filter(|gateway| gateway.spec.tailnet_ref.name == tailnet)
     }

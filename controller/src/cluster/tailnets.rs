@@ -11,6 +11,7 @@ use kube::api::{Api, Patch};
 use serde_json::{Value, json};
 use tsunaro_model::gateway::{self, Egress, hosts_file, wanted_routes};
 
+use super::conflicts::age;
 use super::failure::words;
 use super::hub::View;
 use super::kinds::Family;
@@ -54,7 +55,8 @@ impl Tailnet {
             self.trigger_all(context).await;
             return;
         };
-        if slow {
+        let hosts_taken = hosts_taken(context, object);
+        if slow && hosts_taken.is_none() {
             hosts(context, &tailnet).await;
         }
         let server = self.server(context, &tailnet, slow).await;
@@ -86,7 +88,8 @@ impl Tailnet {
                 policy: self.policy.clone(),
             },
         );
-        self.say(context, object, &server, &nodes).await;
+        self.say(context, object, hosts_taken, &server, &nodes)
+            .await;
         sites::say(context, &tailnet, nodes.as_deref()).await;
         if first {
             self.trigger_all(context).await;
@@ -184,7 +187,11 @@ impl Tailnet {
         let mut current =
             policy::parse(&text).map_err(|error| format!("Headscale's policy: {error}"))?;
         if let gateway::Policy::Apply { base } = &tailnet.policy {
-            let base = base_policy(context, base.as_ref()).await?;
+            let base = match base {
+                Some(base) => base_policy(context, base)?,
+                // Nothing is taken away from a policy that only Headscale has.
+                None => current.clone(),
+            };
             let wanted =
                 policy::merge(&base, needs).map_err(|error| format!("the base policy: {error}"))?;
             if wanted != current {
@@ -207,13 +214,15 @@ impl Tailnet {
         &self,
         context: &Context,
         object: &crd::Tailnet,
+        hosts_taken: Option<String>,
         server: &Result<Arc<NodeCache>, String>,
         nodes: &Result<Arc<NodeList>, String>,
     ) {
-        let ready = match (server, nodes) {
-            (Err(why), _) => (false, reason::API_KEY_INVALID, why.clone()),
-            (Ok(_), Err(why)) => (false, reason::HEADSCALE_UNREACHABLE, why.clone()),
-            (Ok(_), Ok(_)) => (
+        let ready = match (server, nodes, hosts_taken) {
+            (Err(why), _, _) => (false, reason::API_KEY_INVALID, why.clone()),
+            (Ok(_), Err(why), _) => (false, reason::HEADSCALE_UNREACHABLE, why.clone()),
+            (Ok(_), Ok(_), Some(why)) => (false, reason::HOSTS_TAKEN, why),
+            (Ok(_), Ok(_), None) => (
                 true,
                 reason::HEADSCALE_REACHABLE,
                 "Headscale answers".to_owned(),
@@ -325,10 +334,8 @@ fn needs(
         .collect()
 }
 
-async fn base_policy(context: &Context, base: Option<&gateway::KeyRef>) -> Result<Value, String> {
-    let Some(gateway::KeyRef { name, key }) = base else {
-        return Ok(json!({}));
-    };
+fn base_policy(context: &Context, base: &gateway::KeyRef) -> Result<Value, String> {
+    let gateway::KeyRef { name, key } = base;
     let namespace = &context.settings.namespace;
     let map = context
         .stores
@@ -345,9 +352,36 @@ async fn base_policy(context: &Context, base: Option<&gateway::KeyRef>) -> Resul
 
 /// Writes the hosts file of a Tailnet that is valid.
 pub(super) async fn names(context: &Context, object: &crd::Tailnet) {
-    if let Ok((tailnet, _)) = crd::tailnet(object) {
+    if let Ok((tailnet, _)) = crd::tailnet(object)
+        && hosts_taken(context, object).is_none()
+    {
         hosts(context, &tailnet).await;
     }
+}
+
+/// Which older Tailnet has its names written into the same ConfigMap: two would write over each other.
+/// One that is somebody else's they may both read.
+fn hosts_taken(context: &Context, object: &crd::Tailnet) -> Option<String> {
+    let named = |tailnet: &crd::Tailnet| {
+        let dns = tailnet.spec.dns.as_ref()?;
+        Some(dns.hosts_config_map.as_ref()?.name.clone())
+    };
+    let ours = named(object)?;
+    let namespace = &context.settings.namespace;
+    let map = context.stores.object(Family::ConfigMap, namespace, &ours)?;
+    let labels = map.pointer("/metadata/labels")?;
+    if labels.get(MANAGED_BY)?.as_str()? != MANAGER {
+        return None;
+    }
+    let all = context.stores.tailnets.state();
+    let other = all.iter().find(|other| {
+        named(other.as_ref()).is_some_and(|theirs| theirs == ours)
+            && age(other.as_ref()) < age(object)
+    })?;
+    Some(format!(
+        "hostsConfigMap: the names of Tailnet {} are written into ConfigMap {ours}, and they stay; name another one",
+        other.name_any()
+    ))
 }
 
 /// Writes the hosts file, unless somebody else does.

@@ -73,7 +73,8 @@ pub struct Policy {
     #[schemars(length(max = 16), inner(length(max = 67)), extend("x-kubernetes-list-type" = "set"))]
     pub route_approvers: Option<Vec<String>>,
     /// The ConfigMap with the HuJSON policy to begin from, for `Apply`, in the controller's namespace.
-    /// The default of `key` is `policy.hujson`. Default: an empty policy. Example: `{ name: tailnet-policy }`.
+    /// The default of `key` is `policy.hujson`. Default: the policy that Headscale has. Example:
+    /// `{ name: tailnet-policy }`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_config_map_ref: Option<KeyRef>,
 }

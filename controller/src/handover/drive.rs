@@ -9,6 +9,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::events::{Event, EventType};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
@@ -16,12 +17,12 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tsunaro_model::report::Phase;
 
-use super::request::{Answer, Request, answer, open};
+use super::request::{Answer, Open, Request, answer, open};
 use super::{Move, Outcome, Record, begin, next, record};
-use crate::cluster::Context;
 use crate::cluster::failure::words;
+use crate::cluster::{Context, note};
 use crate::crd::TailnetGateway;
-use crate::headscale::{Headscale, NodeCache, NodeId};
+use crate::headscale::{NodeCache, NodeId};
 use crate::metrics;
 use crate::reconcile::Agent;
 
@@ -29,6 +30,10 @@ use crate::reconcile::Agent;
 const LOOK: Duration = Duration::from_millis(150);
 /// What is not begun by then is not begun any more: the router is gone.
 const BEGIN_WITHIN: Duration = Duration::from_secs(30);
+/// Before a record is taken up again that could not be carried on.
+const TAKE_UP_AGAIN: Duration = Duration::from_secs(10);
+/// The watch tells within milliseconds that a record is gone.
+const WATCH_LAG: Duration = Duration::from_secs(1);
 /// Orders that may wait.
 const ORDERS: usize = 256;
 
@@ -52,7 +57,7 @@ pub struct Order {
 #[derive(Debug, Clone)]
 enum Wanted {
     Id(NodeId),
-    /// By a record that nobody works on.
+    /// By a record that nobody works on; its place is taken with the order.
     Left(NodeId),
     Name(String),
 }
@@ -81,33 +86,34 @@ impl Handovers {
     }
 }
 
-/// Orders a handover of a gateway whose Pod is ending, once for each Pod.
+/// Orders a handover of a gateway whose Pod is ending, once each time it does.
 pub fn notice(context: &Context, object: &TailnetGateway) {
     let name = object.name_any();
     let reference = ObjectRef::new(&format!("{name}-0")).within(&context.settings.namespace);
     let Some(pod) = context.stores.pods.get(&reference) else {
         return;
     };
-    let leaving = match context.agents.heard(&name) {
-        Some(Agent::Reported(report)) => report.phase == Phase::Leaving,
-        _ => false,
-    };
-    let ending = pod.metadata.deletion_timestamp.is_some() || leaving;
-    let node = object
-        .status
-        .as_ref()
-        .and_then(|status| status.node_id.as_ref()?.parse().ok());
-    let Some(node) = node.filter(|_| ending && !object.spec.suspend) else {
-        return;
-    };
+    let ending = is_ending(context, object, &pod);
     {
         let mut known = context.known();
         let known = known.entry(object.uid().unwrap_or_default()).or_default();
-        if known.handed_over == pod.metadata.uid {
+        if !ending {
+            // Its agent may have left once and stayed: it may leave again.
+            if says(context, &name, Phase::Serving) {
+                known.handed_over = None;
+            }
             return;
         }
-        known.handed_over.clone_from(&pod.metadata.uid);
+        if object.spec.suspend || known.handed_over == pod.metadata.uid {
+            return;
+        }
+        if node_of(object).is_some() {
+            known.handed_over.clone_from(&pod.metadata.uid);
+        }
     }
+    let Some(node) = node_of(object) else {
+        return;
+    };
     tracing::info!(gateway = %name, %node, "Its Pod is ending: handing over");
     let order = Order {
         tailnet: object.spec.tailnet_ref.name.clone(),
@@ -118,6 +124,32 @@ pub fn notice(context: &Context, object: &TailnetGateway) {
     if context.handovers.orders.try_send(order).is_err() {
         tracing::warn!("Too many handovers wait; this one is left to Headscale");
     }
+}
+
+fn node_of(object: &TailnetGateway) -> Option<NodeId> {
+    object.status.as_ref()?.node_id.as_ref()?.parse().ok()
+}
+
+fn says(context: &Context, gateway: &str, phase: Phase) -> bool {
+    matches!(context.agents.heard(gateway), Some(Agent::Reported(report)) if report.phase == phase)
+}
+
+fn is_ending(context: &Context, object: &TailnetGateway, pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some() || says(context, &object.name_any(), Phase::Leaving)
+}
+
+/// Nodes of gateways that are about to stop: nothing is handed over to them.
+fn leaving(context: &Context, tailnet: &str) -> BTreeSet<NodeId> {
+    let gateways = context.stores.gateways_of(tailnet);
+    let ending = gateways.iter().filter(|object| {
+        let reference = ObjectRef::new(&format!("{}-0", object.name_any()));
+        let pod = context
+            .stores
+            .pods
+            .get(&reference.within(&context.settings.namespace));
+        pod.is_some_and(|pod| is_ending(context, object, &pod))
+    });
+    ending.filter_map(|object| node_of(object)).collect()
 }
 
 /// Carries out what is ordered, for ever.
@@ -162,7 +194,7 @@ async fn left_or_requested(context: &Context, taken_up: &mut BTreeSet<String>) -
             node,
             ..
         } = record;
-        if !context.handovers.lock().contains(&(tailnet.clone(), node)) {
+        if context.handovers.lock().insert((tailnet.clone(), node)) {
             orders.push(Order {
                 tailnet,
                 gateway,
@@ -171,8 +203,18 @@ async fn left_or_requested(context: &Context, taken_up: &mut BTreeSet<String>) -
             });
         }
     }
-    for (name, request) in open(context) {
+    for Open {
+        name,
+        request,
+        late,
+    } in open(context)
+    {
         if !taken_up.insert(name.clone()) {
+            continue;
+        }
+        if late {
+            let why = "nobody was there while its asker waited; ask again".to_owned();
+            answer(context, &name, &Answer::Refused(why)).await;
             continue;
         }
         match wanted(context, &name, request) {
@@ -212,8 +254,19 @@ fn wanted(context: &Context, name: &str, request: Option<Request>) -> Result<Ord
 
 /// One handover to its end; gives the gateway's name.
 async fn one(context: Arc<Context>, order: Order) -> Option<String> {
-    let mut place = None;
+    let mut place = match order.node {
+        Wanted::Left(node) => Some((order.tailnet.clone(), node)),
+        Wanted::Id(_) | Wanted::Name(_) => None,
+    };
     let result = carry_out(&context, &order, &mut place).await;
+    if let Wanted::Left(_) = order.node {
+        match &result {
+            Ok(Answer::Done { .. }) => {}
+            // As long as the record is known, giving its place up is ordering it again.
+            Ok(Answer::Refused(_)) => sleep(WATCH_LAG).await,
+            Err(_) => sleep(TAKE_UP_AGAIN).await,
+        }
+    }
     if let Some(place) = place {
         context.handovers.lock().remove(&place);
     }
@@ -236,6 +289,7 @@ async fn carry_out(
     place: &mut Option<(String, NodeId)>,
 ) -> Result<Answer, String> {
     let began = Instant::now();
+    let mut waits_for = "no answer".to_owned();
     let begun = timeout(BEGIN_WITHIN, async {
         loop {
             match begin_or_resume(context, order, place).await {
@@ -243,16 +297,18 @@ async fn carry_out(
                 Err(Trouble::Ours(why)) => return Err(why),
                 Err(Trouble::Passing(why)) => {
                     tracing::debug!(tailnet = %order.tailnet, %why, "A handover waits");
+                    waits_for = why;
                     sleep(LOOK * 2).await;
                 }
             }
         }
     });
-    let begun = begun.await.map_err(|_| {
+    let begun = begun.await;
+    let begun = begun.map_err(|_| {
         let seconds = BEGIN_WITHIN.as_secs();
-        format!("neither Headscale nor the API server let it begin within {seconds} s")
+        format!("it could not begin within {seconds} s: {waits_for}")
     })??;
-    let (record, server) = match begun {
+    let record = match begun {
         Begun::Over => return Ok(Answer::Refused("it is over".to_owned())),
         Begun::Nothing { node, kept } => {
             let outcome = Outcome {
@@ -267,9 +323,9 @@ async fn carry_out(
                 took_ms: 0,
             });
         }
-        Begun::Recorded(record, server) => (record, server),
+        Begun::Recorded(record) => record,
     };
-    let outcome = to_the_end(context, &record, &server).await;
+    let outcome = to_the_end(context, &record).await;
     let took = began.elapsed();
     count(context, &outcome, Some(took));
     announce(context, &record, &outcome, took).await;
@@ -286,7 +342,7 @@ enum Begun {
         node: String,
         kept: BTreeSet<ipnet::IpNet>,
     },
-    Recorded(Record, Arc<NodeCache>),
+    Recorded(Record),
 }
 
 enum Trouble {
@@ -309,9 +365,7 @@ async fn begin_or_resume(
     {
         return Err(Trouble::Ours(format!("there is no Tailnet {tailnet}")));
     }
-    let view = context.hub.view(tailnet);
-    let view = view.ok_or_else(|| Trouble::Passing("the tailnet was not asked yet".to_owned()))?;
-    let server = view.server.clone().map_err(Trouble::Passing)?;
+    let server = server(context, tailnet).map_err(Trouble::Passing)?;
     let passing = |why: String| Trouble::Passing(why);
     let nodes = server
         .source()
@@ -335,11 +389,7 @@ async fn begin_or_resume(
         let mine = (tailnet.clone(), id);
         if !context.handovers.lock().insert(mine.clone()) {
             let why = format!("node {id} is being handed over already");
-            return Err(match order.request {
-                // Its answer is what is then.
-                Some(_) => Trouble::Passing(why),
-                None => Trouble::Ours(why),
-            });
+            return Err(Trouble::Passing(why));
         }
         *place = Some(mine);
     }
@@ -350,10 +400,10 @@ async fn begin_or_resume(
             return Ok(Begun::Over);
         };
         tracing::info!(node = %record.who(), "An earlier controller left this handover on its way");
-        return Ok(Begun::Recorded(record, server));
+        return Ok(Begun::Recorded(record));
     }
     if let Some(record) = found {
-        return Ok(Begun::Recorded(record, server));
+        return Ok(Begun::Recorded(record));
     }
     let Some(node) = node else {
         return Err(Trouble::Ours(format!("Headscale has no node {id}")));
@@ -363,6 +413,7 @@ async fn begin_or_resume(
         order.gateway.as_deref(),
         node,
         &nodes,
+        &leaving(context, tailnet),
         Timestamp::now(),
     ) {
         Err(kept) => Ok(Begun::Nothing {
@@ -371,13 +422,20 @@ async fn begin_or_resume(
         }),
         Ok(record) => {
             record::write(context, &record).await.map_err(passing)?;
-            Ok(Begun::Recorded(record, server))
+            Ok(Begun::Recorded(record))
         }
     }
 }
 
+/// The tailnet's Headscale, with the address and the key that the Tailnet names now.
+fn server(context: &Context, tailnet: &str) -> Result<Arc<NodeCache>, String> {
+    let view = context.hub.view(tailnet);
+    let view = view.ok_or_else(|| "the tailnet was not asked yet".to_owned())?;
+    view.server.clone()
+}
+
 /// Until the approvals are as they were and the record is gone, however long that takes.
-async fn to_the_end(context: &Context, record: &Record, server: &NodeCache) -> Outcome {
+async fn to_the_end(context: &Context, record: &Record) -> Outcome {
     let pauses = || {
         ExponentialBuilder::default()
             .with_min_delay(LOOK)
@@ -389,11 +447,8 @@ async fn to_the_end(context: &Context, record: &Record, server: &NodeCache) -> O
     let mut pause = pauses();
     let mut told = false;
     loop {
-        match turn(context, record, server.source()).await {
-            Ok(Some(outcome)) => {
-                server.invalidate();
-                return outcome;
-            }
+        match turn(context, record).await {
+            Ok(Some(outcome)) => return outcome,
             Ok(None) => {
                 pause = pauses();
                 sleep(LOOK).await;
@@ -408,13 +463,12 @@ async fn to_the_end(context: &Context, record: &Record, server: &NodeCache) -> O
     }
 }
 
-async fn turn(
-    context: &Context,
-    record: &Record,
-    server: &Headscale,
-) -> Result<Option<Outcome>, String> {
+async fn turn(context: &Context, record: &Record) -> Result<Option<Outcome>, String> {
+    let cache = server(context, &record.tailnet)?;
+    let server = cache.source();
     let nodes = server.nodes().await.map_err(|error| error.to_string())?;
-    match next(record, &nodes, Timestamp::now()) {
+    let leaving = leaving(context, &record.tailnet);
+    match next(record, &nodes, &leaving, Timestamp::now()) {
         Move::Wait => Ok(None),
         Move::Approve(routes) => {
             match server.approve_routes(record.node, &routes).await {
@@ -426,6 +480,7 @@ async fn turn(
         }
         Move::End(outcome) => {
             record::delete(context, record).await?;
+            cache.invalidate();
             Ok(Some(outcome))
         }
     }
@@ -459,7 +514,7 @@ async fn announce(context: &Context, record: &Record, outcome: &Outcome, took: D
             EventType::Normal
         },
         reason: "HandedOver".to_owned(),
-        note: Some(text.chars().take(1024).collect()),
+        note: Some(note(&text)),
         action: "HandOver".to_owned(),
         secondary: None,
     };

@@ -55,8 +55,8 @@ pub struct Outcome {
     pub kept: BTreeSet<IpNet>,
 }
 
-/// What a handover of this node takes: each prefix that it serves and that another node, online and
-/// approved, advertises. None if the node serves nothing that could move; then what it serves.
+/// What a handover of this node takes: each prefix that it serves and that another node, online,
+/// approved and not `leaving` itself, advertises.
 ///
 /// # Errors
 /// The prefixes that stay where they are, if that is all of them.
@@ -65,13 +65,14 @@ pub fn begin(
     gateway: Option<&str>,
     node: &Node,
     nodes: &NodeList,
+    leaving: &BTreeSet<NodeId>,
     now: Timestamp,
 ) -> Result<Record, BTreeSet<IpNet>> {
     let (taken, kept): (BTreeSet<IpNet>, BTreeSet<IpNet>) = node
         .serving
         .iter()
         .copied()
-        .partition(|prefix| could_move(node.id, prefix, nodes, now));
+        .partition(|prefix| could_move(node.id, prefix, nodes, leaving, now));
     if taken.is_empty() {
         return Err(kept);
     }
@@ -89,7 +90,7 @@ pub fn begin(
 
 /// The next move. Doing one twice does no harm, and any number of them may have been done by a
 /// controller that is no more.
-pub fn next(record: &Record, nodes: &NodeList, now: Timestamp) -> Move {
+pub fn next(record: &Record, nodes: &NodeList, leaving: &BTreeSet<NodeId>, now: Timestamp) -> Move {
     let server = |prefix: &IpNet| {
         nodes
             .iter()
@@ -120,7 +121,7 @@ pub fn next(record: &Record, nodes: &NodeList, now: Timestamp) -> Move {
         .taken
         .iter()
         .filter(|prefix| server(prefix).is_none())
-        .partition(|prefix| !over && could_move(record.node, prefix, nodes, now));
+        .partition(|prefix| !over && could_move(record.node, prefix, nodes, leaving, now));
     let mut wanted = node.approved.clone();
     if pending.is_empty() {
         wanted.extend(&record.taken);
@@ -140,9 +141,16 @@ pub fn next(record: &Record, nodes: &NodeList, now: Timestamp) -> Move {
 }
 
 /// Whether another node would take over the prefix.
-fn could_move(from: NodeId, prefix: &IpNet, nodes: &NodeList, now: Timestamp) -> bool {
+fn could_move(
+    from: NodeId,
+    prefix: &IpNet,
+    nodes: &NodeList,
+    leaving: &BTreeSet<NodeId>,
+    now: Timestamp,
+) -> bool {
     nodes.iter().any(|node| {
         node.id != from
+            && !leaving.contains(&node.id)
             && node.online
             && !node.expiry.is_over(now)
             && node.advertised.contains(prefix)

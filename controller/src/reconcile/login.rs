@@ -276,9 +276,13 @@ fn renew(snapshot: &Snapshot, loss: &Loss, now: Timestamp) -> Option<Step> {
     if snapshot.next_mint(now).is_some() {
         return None;
     }
+    let is_there = |old| {
+        let node = snapshot.nodes().and_then(|nodes| nodes.get(old));
+        node.is_some_and(|node| snapshot.bears_its_name(node))
+    };
     match old {
         Some(old) if snapshot.notes.renewing != Some(old) => Some(Step::BeginRenewal(old)),
-        Some(old) if snapshot.nodes()?.get(old).is_some() => Some(Step::DeleteNode(old)),
+        Some(old) if is_there(old) => Some(Step::DeleteNode(old)),
         Some(_) | None => mint(snapshot, now),
     }
 }

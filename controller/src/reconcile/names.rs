@@ -110,6 +110,8 @@ pub mod reason {
     pub const DELETION_BLOCKED: &str = "DeletionBlocked";
     /// Headscale answers.
     pub const HEADSCALE_REACHABLE: &str = "HeadscaleReachable";
+    /// Another Tailnet has its names in the same ConfigMap.
+    pub const HOSTS_TAKEN: &str = "HostsTaken";
     /// The policy is as it should be.
     pub const POLICY_CURRENT: &str = "PolicyCurrent";
     /// The policy lacks lines.

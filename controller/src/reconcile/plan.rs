@@ -154,6 +154,7 @@ impl Step {
                 | Self::BeginRenewal(_)
                 | Self::ReviveNode(_)
                 | Self::NoteStranger(_)
+                | Self::ApproveRoutes(..)
                 | Self::DeleteNode(_)
         )
     }

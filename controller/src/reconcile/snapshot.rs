@@ -157,30 +157,37 @@ impl Snapshot {
         }
     }
 
-    /// The gateway's node: of those that logged in with a key of ours, the one whose address
-    /// tailscaled says it has; else the one that was known before; else, while tailscaled has no
-    /// address, the newest with our host name. Should our keys be gone from Headscale, or the Secret
-    /// that names them, the one that was known before.
+    /// The gateway's node. It has our host name: ids of nodes and keys and addresses are small numbers
+    /// that a Headscale which was set up anew gives again, to others. Of those that logged in with a key
+    /// of ours, it is the one whose address tailscaled says it has; else the one that was known before;
+    /// else, while tailscaled has no address, the newest. Should our keys be gone from Headscale, or the
+    /// Secret that names them, the one that was known before.
     pub fn node(&self) -> Option<&Node> {
         let nodes = self.nodes()?;
         let keys = self.keys();
-        let hostname = &self.spec.gateway()?.hostname;
         let ours = |node: &&Node| {
             node.key.is_some_and(|key| keys.contains(&key))
                 && !self.notes.strangers.contains(&node.id)
         };
         let addresses = self.addresses();
         let has_address = |node: &&Node| node.addresses.iter().any(|at| addresses.contains(at));
-        let newest = || nodes.iter().rev().filter(ours);
+        let newest = || {
+            let named = nodes.iter().rev().filter(|node| self.bears_its_name(node));
+            named.filter(ours)
+        };
         let known = self.known_node().and_then(|id| nodes.get(id));
+        let known = known.filter(|node| self.bears_its_name(node));
         newest()
             .find(has_address)
             .or_else(|| known.filter(ours))
-            .or_else(|| {
-                let same_name = |node: &&Node| node.hostname.eq_ignore_ascii_case(hostname);
-                newest().find(same_name).filter(|_| addresses.is_empty())
-            })
-            .or_else(|| known.filter(|node| node.hostname.eq_ignore_ascii_case(hostname)))
+            .or_else(|| newest().next().filter(|_| addresses.is_empty()))
+            .or(known)
+    }
+
+    /// Whether a node has the gateway's host name.
+    pub fn bears_its_name(&self, node: &Node) -> bool {
+        let gateway = self.spec.gateway();
+        gateway.is_some_and(|gateway| node.hostname.eq_ignore_ascii_case(&gateway.hostname))
     }
 
     /// The node that was last seen as the gateway's.

@@ -251,11 +251,7 @@ fn finished(said: Said, old: Option<&Condition>, generation: i64, now: Timestamp
         reason,
         mut message,
     } = said;
-    let mut end = MAX_MESSAGE.min(message.len());
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    message.truncate(end);
+    message.truncate(message.floor_char_boundary(MAX_MESSAGE));
     let same = old.filter(|old| old.status == status.as_str());
     Condition {
         type_: kind.to_owned(),

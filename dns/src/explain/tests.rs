@@ -103,6 +103,24 @@ fn every_way_a_question_can_end_is_told_in_words() {
 => NOERROR without records (NODATA)",
         ),
         (
+            &wild,
+            "nope.example.internal",
+            252,
+            "nope.example.internal. AXFR
+  lies in the authoritative zone example.internal.
+  the server has no answer to questions for AXFR
+=> REFUSED",
+        ),
+        (
+            &plain,
+            "router.example.internal",
+            250,
+            "router.example.internal. TSIG
+  lies in the authoritative zone example.internal.
+  the server has no answer to questions for TSIG
+=> FORMERR",
+        ),
+        (
             &plain,
             "nope.example.internal",
             rtype::A,

@@ -73,7 +73,11 @@ impl Tailnet {
     }
 
     fn begin(&self) -> Result<Record, BTreeSet<IpNet>> {
-        begin("corp", Some("gw"), &self.0[0], &self.list(), NOW)
+        self.begin_beside(&BTreeSet::new())
+    }
+
+    fn begin_beside(&self, leaving: &BTreeSet<NodeId>) -> Result<Record, BTreeSet<IpNet>> {
+        begin("corp", Some("gw"), &self.0[0], &self.list(), leaving, NOW)
     }
 }
 
@@ -92,20 +96,23 @@ fn what_a_standby_can_take_is_taken_moved_and_given_back_and_the_rest_is_kept() 
     assert_eq!(record.kept, set(&[TARGET]));
     let only = set(&[TARGET]);
     assert_eq!(
-        next(&record, &tailnet.list(), NOW),
+        next(&record, &tailnet.list(), &BTreeSet::new(), NOW),
         Move::Approve(only.clone())
     );
     tailnet.approve(record.node, only);
-    assert_eq!(next(&record, &tailnet.list(), NOW), Move::Wait);
+    assert_eq!(
+        next(&record, &tailnet.list(), &BTreeSet::new(), NOW),
+        Move::Wait
+    );
     tailnet.settle();
     let all = set(&[LAN, RANGE, TARGET]);
     assert_eq!(
-        next(&record, &tailnet.list(), NOW),
+        next(&record, &tailnet.list(), &BTreeSet::new(), NOW),
         Move::Approve(all.clone())
     );
     tailnet.approve(record.node, all);
     tailnet.settle();
-    let Move::End(outcome) = next(&record, &tailnet.list(), NOW) else {
+    let Move::End(outcome) = next(&record, &tailnet.list(), &BTreeSet::new(), NOW) else {
         panic!("it goes on");
     };
     let moved: Vec<_> = outcome
@@ -140,6 +147,21 @@ fn nothing_begins_where_nobody_could_take_over() {
 }
 
 #[test]
+fn a_gateway_that_leaves_itself_is_no_standby() {
+    let mut tailnet = pair();
+    let second = BTreeSet::from([tailnet.0[1].id]);
+    let all = set(&[LAN, RANGE, TARGET]);
+    assert_eq!(tailnet.begin_beside(&second), Err(all.clone()));
+    // It leaves while the prefixes are on their way to it.
+    let record = tailnet.begin().unwrap();
+    tailnet.approve(record.node, set(&[TARGET]));
+    assert_eq!(
+        next(&record, &tailnet.list(), &second, NOW),
+        Move::Approve(all)
+    );
+}
+
+#[test]
 fn a_standby_that_vanishes_on_the_way_gives_the_prefixes_back_at_once() {
     let mut tailnet = pair();
     let record = tailnet.begin().unwrap();
@@ -147,7 +169,7 @@ fn a_standby_that_vanishes_on_the_way_gives_the_prefixes_back_at_once() {
     tailnet.0[1].online = false;
     let all = set(&[LAN, RANGE, TARGET]);
     assert_eq!(
-        next(&record, &tailnet.list(), NOW),
+        next(&record, &tailnet.list(), &BTreeSet::new(), NOW),
         Move::Approve(all.clone())
     );
     tailnet.approve(record.node, all.clone());
@@ -156,7 +178,7 @@ fn a_standby_that_vanishes_on_the_way_gives_the_prefixes_back_at_once() {
         moved: BTreeMap::new(),
         kept: all,
     });
-    assert_eq!(next(&record, &tailnet.list(), NOW), end);
+    assert_eq!(next(&record, &tailnet.list(), &BTreeSet::new(), NOW), end);
 }
 
 #[test]
@@ -166,7 +188,10 @@ fn what_an_administrator_approves_meanwhile_stays() {
     tailnet.approve(record.node, set(&["203.0.113.0/24"]));
     tailnet.settle();
     let all = set(&[LAN, RANGE, "203.0.113.0/24"]);
-    assert_eq!(next(&record, &tailnet.list(), NOW), Move::Approve(all));
+    assert_eq!(
+        next(&record, &tailnet.list(), &BTreeSet::new(), NOW),
+        Move::Approve(all)
+    );
 }
 
 #[test]
@@ -176,7 +201,10 @@ fn a_handover_that_nobody_ended_in_time_is_undone() {
     tailnet.approve(record.node, set(&[TARGET]));
     let late = NOW + PATIENCE;
     let all = set(&[LAN, RANGE, TARGET]);
-    assert_eq!(next(&record, &tailnet.list(), late), Move::Approve(all));
+    assert_eq!(
+        next(&record, &tailnet.list(), &BTreeSet::new(), late),
+        Move::Approve(all)
+    );
 }
 
 #[test]
@@ -185,7 +213,10 @@ fn a_node_that_is_gone_ends_it() {
     let record = tailnet.begin().unwrap();
     tailnet.0.remove(0);
     tailnet.settle();
-    assert!(matches!(next(&record, &tailnet.list(), NOW), Move::End(_)));
+    assert!(matches!(
+        next(&record, &tailnet.list(), &BTreeSet::new(), NOW),
+        Move::End(_)
+    ));
 }
 
 proptest! {
@@ -206,7 +237,7 @@ proptest! {
                 1 => tailnet.0[1].online = !tailnet.0[1].online,
                 2 => tailnet.0[0].online = false,
                 _ => {
-                    if let Move::Approve(routes) = next(&record, &tailnet.list(), now) {
+                    if let Move::Approve(routes) = next(&record, &tailnet.list(), &BTreeSet::new(), now) {
                         tailnet.approve(record.node, routes);
                     }
                 }
@@ -216,7 +247,7 @@ proptest! {
         for turn in 0.. {
             prop_assert!(turn < 50, "no end");
             tailnet.settle();
-            match next(&record, &tailnet.list(), now) {
+            match next(&record, &tailnet.list(), &BTreeSet::new(), now) {
                 Move::Approve(routes) => tailnet.approve(record.node, routes),
                 Move::Wait => now += SignedDuration::from_secs(1),
                 Move::End(_) => break,

@@ -479,6 +479,19 @@ fn lose_or_delete(world: &mut World, round: usize) {
 }
 
 #[test]
+fn a_node_of_another_name_is_not_taken_for_ours_nor_deleted_whatever_its_numbers() {
+    // Headscale was set up anew: its first nodes and keys have the numbers of ours.
+    let mut world = running();
+    world.change_node(id("42"), |node| node.hostname = "laptop".to_owned());
+    assert_eq!(world.snapshot.node(), None);
+    let lost = Login::Out(Loss::Deleted { node: id("42") });
+    assert_eq!(login(&world.snapshot, world.now), lost);
+    world.snapshot.subject.renew = Some("42".to_owned());
+    let (steps, _) = world.run();
+    assert_eq!(steps, [Step::BeginRenewal(id("42")), Step::MintKey]);
+}
+
+#[test]
 fn a_controller_that_dies_at_any_write_of_a_renewal_ends_it_the_same() {
     for cut_step in 0..4 {
         for cut in [Cut::After(1), Cut::After(2), Cut::Never] {

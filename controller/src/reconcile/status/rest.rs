@@ -55,6 +55,10 @@ pub(super) fn workload_current(judgement: &Judgement<'_>) -> Said {
     let Some(pod) = &snapshot.pod else {
         return say(Truth::Unknown, reason::NO_POD, "there is no Pod".to_owned());
     };
+    if snapshot.spec.gateway().is_none() {
+        let message = "the spec is not valid: the Pod runs on as it was".to_owned();
+        return say(Truth::Unknown, reason::INVALID, message);
+    }
     match (&pod.revision, wanted) {
         (Some(has), Some(wanted)) if *has == wanted => say(
             Truth::True,

@@ -21,6 +21,8 @@ fn what_neighbours_do_is_put_right_or_reported_and_never_fought() -> Result<()> 
     // Nobody approves by itself.
     beside.lab.headscale().rest().set_policy(BY_HAND)?;
     beside.tailnet(CONTROL_URL)?;
+    beside.apply(&stranded_record())?;
+    let began = Instant::now();
     let process = beside.run()?;
     beside.apply(&gateway(NAME, 60, |_| {}))?;
     let here = Here { beside: &beside };
@@ -123,7 +125,17 @@ fn what_neighbours_do_is_put_right_or_reported_and_never_fought() -> Result<()> 
     );
 
     // The policy under mode Apply: ours again, within a minute, and the approvals with it.
-    here.apply_mode()?;
+    here.apply_mode(None)?;
+    here.wait("our lines in the policy", || {
+        Ok(rest.policy()?.contains(LAN).then_some(()))
+    })?;
+    let policy = rest.policy()?;
+    ensure!(
+        policy.contains("dst"),
+        "the access rules are gone: {policy}"
+    );
+    row("mode Apply without a base", "the policy keeps what it had");
+    here.apply_mode(Some("tailnet-policy"))?;
     here.condition("RoutesInSync", "True/Approved")?;
     rest.approve_routes(&id, &[])?;
     here.condition("RoutesInSync", "True/Approved")?;
@@ -139,8 +151,23 @@ fn what_neighbours_do_is_put_right_or_reported_and_never_fought() -> Result<()> 
         "StatefulSet scaled to 2 twice a second for 20 s",
         "put right five times, then told",
     );
+    here.no_haste(began)?;
+    row(
+        "record of a handover in a tailnet that is gone",
+        "told every ten seconds; everything else goes on",
+    );
     ensure!(process.is_running(), "the controller ended");
     Ok(())
+}
+
+/// What a controller leaves that was killed in a handover, and then somebody deleted the Tailnet.
+fn stranded_record() -> Value {
+    let record = json!({ "tailnet": "gone", "node": "77", "name": "gw-77", "approved": [LAN], "taken": [LAN],
+        "kept": [], "began": "2026-01-01T00:00:00Z" });
+    let labels = json!({ "app.kubernetes.io/managed-by": "tsunaro-controller", "tsunaro.io/handover": "record" });
+    json!({ "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "tsunaro-handover-gone-77", "namespace": NAMESPACE, "labels": labels },
+        "data": { "record.json": record.to_string() } })
 }
 
 const BY_HAND: &str = r#"{ "tagOwners": { "tag:fabric": [] }, "acls": [{ "action": "accept", "src": ["*"], "dst": ["*:*"] }] }"#;
@@ -263,13 +290,30 @@ impl Here<'_> {
         Ok(keys["preAuthKeys"].as_array().map_or(0, Vec::len))
     }
 
-    fn apply_mode(&self) -> Result<()> {
-        self.beside.apply(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "tailnet-policy", "namespace": NAMESPACE }, "data": { "policy.hujson": BY_HAND } }))?;
+    fn apply_mode(&self, base: Option<&str>) -> Result<()> {
+        let mut policy = json!({ "mode": "Apply" });
+        if let Some(name) = base {
+            self.beside.apply(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "namespace": NAMESPACE }, "data": { "policy.hujson": BY_HAND } }))?;
+            policy["baseConfigMapRef"] = json!({ "name": name });
+        }
         let mut object = self.beside.node.get(&["tailnet", "corp"])?;
-        object["spec"]["policy"] =
-            json!({ "mode": "Apply", "baseConfigMapRef": { "name": "tailnet-policy" } });
+        object["spec"]["policy"] = policy;
         let object = json!({ "apiVersion": object["apiVersion"], "kind": "Tailnet", "metadata": { "name": "corp" }, "spec": object["spec"] });
         self.beside.apply(&object)
+    }
+
+    /// The record that nobody can end is tried now and then.
+    fn no_haste(&self, began: Instant) -> Result<()> {
+        let dir = self.beside.node.machine().dir();
+        let log = std::fs::read_to_string(dir.join("tsunaro-controller.log"))?;
+        let tries = log.matches("there is no Tailnet gone").count();
+        let most = began.elapsed().as_secs() / 10 + 2;
+        ensure!(
+            (1..=usize::try_from(most)?).contains(&tries),
+            "tried {tries} times in {:?}",
+            began.elapsed()
+        );
+        Ok(())
     }
 
     /// Somebody who does not give in.
