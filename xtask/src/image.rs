@@ -145,11 +145,7 @@ fn make(
     name: &str,
     target_dir: &Path,
 ) -> Result<Made> {
-    // One after the other, so that each gets the features that it asks for and no more.
-    let programs = PROGRAMS
-        .into_iter()
-        .map(|package| build::build(source, platform, purpose, package, target_dir))
-        .collect::<Result<Vec<_>>>()?;
+    let programs = build::build(source, platform, purpose, &PROGRAMS, target_dir)?;
     let image = Image {
         name: name.to_owned(),
         architecture: platform.architecture,

@@ -66,7 +66,12 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     if part != Some(Part::Unit) {
         packages::install()?;
     }
-    let _ahead = if all { Some(Ahead::start()?) } else { None };
+    let needs_kubernetes = part.is_none_or(Part::needs_kubernetes);
+    let _ahead = if needs_kubernetes {
+        Some(Ahead::start()?)
+    } else {
+        None
+    };
     if all {
         lints()?;
     }
@@ -78,9 +83,6 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
     }
     if all {
         speed::run()?;
-    }
-    if part != Some(Part::Unit) {
-        Peers::ensure()?;
     }
     if part.is_none_or(Part::needs_agent) {
         step::run(
@@ -120,6 +122,18 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         ),
     ] {
         if part == Some(each) || (all && each.is_default()) {
+            let image = match each {
+                Part::Kubernetes => Some(image::for_tests()?),
+                _ => None,
+            };
+            let mut command = cargo("test");
+            command.arg("--workspace").args(tests);
+            // While the pinned parts are being built ahead.
+            step::run(
+                &format!("compile: {what}"),
+                command.args(["--no-run", "--quiet"]),
+            )?;
+            Peers::ensure()?;
             if each.needs_kubernetes() {
                 ensure_kubernetes()?;
             }
@@ -137,9 +151,7 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
                 command.arg("--ignored");
             }
             command.arg(format!("--test-threads={threads}"));
-            if each == Part::Kubernetes {
-                command.env("TSUNARO_IMAGE", image::for_tests()?);
-            }
+            command.envs(image.map(|image| ("TSUNARO_IMAGE", image)));
             run_some(what, &mut command, filter, &mut counts)?;
         }
     }
