@@ -9,10 +9,12 @@
 
 mod drive;
 mod machine;
+mod notice;
 mod record;
 mod request;
 
-pub use drive::{Handovers, Order, drive, notice};
-pub use machine::{Move, Outcome, Record, begin, next};
+pub use drive::{Handovers, Order, drive};
+pub use machine::{Move, Outcome, Record, Subject, begin, next};
+pub use notice::notice;
 pub(crate) use record::{LABEL, busy};
 pub use request::{Answer, Request, ask};

@@ -67,7 +67,7 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
         packages::install()?;
     }
     let needs_kubernetes = part.is_none_or(Part::needs_kubernetes);
-    let _ahead = if needs_kubernetes {
+    let mut ahead = if needs_kubernetes {
         Some(Ahead::start()?)
     } else {
         None
@@ -133,6 +133,10 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
                 &format!("compile: {what}"),
                 command.args(["--no-run", "--quiet"]),
             )?;
+            if !all {
+                // Nothing is left to do beside it: it goes on here, and not in the idle class.
+                drop(ahead.take());
+            }
             Peers::ensure()?;
             if each.needs_kubernetes() {
                 ensure_kubernetes()?;

@@ -60,7 +60,7 @@ pub(super) async fn carry_out(
         Step::EmptyKey => key::empty(context, gathered).await?,
         Step::BeginRenewal(id) => key::begin_renewal(context, gathered, *id).await?,
         Step::NoteStranger(id) => key::note_stranger(context, gathered, *id).await?,
-        Step::ReviveNode(id) => revive(gathered, *id).await?,
+        Step::ReviveNode(id) => revive(context, gathered, *id).await?,
         Step::ExpireKey(id) => {
             key::expire(&*server(gathered)?, *id).await?;
             key::empty(context, gathered).await?;
@@ -150,7 +150,7 @@ pub(super) async fn carry_out(
 
 /// Takes back a node's expiry. A Headscale that cannot has the node deleted instead, after which its
 /// login is renewed.
-async fn revive(gathered: &mut Gathered, id: NodeId) -> Result<(), Stopped> {
+async fn revive(context: &Context, gathered: &mut Gathered, id: NodeId) -> Result<(), Stopped> {
     let server = server(gathered)?;
     let mut done = server.source().disable_expiry(id).await;
     if matches!(done, Err(headscale::Error::Unsupported { .. })) {
@@ -160,7 +160,7 @@ async fn revive(gathered: &mut Gathered, id: NodeId) -> Result<(), Stopped> {
     match done {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => {
-            super::gather::refresh(gathered).await;
+            super::gather::refresh(context, gathered).await;
             Ok(())
         }
     }

@@ -23,7 +23,7 @@ use crate::handover;
 use crate::headscale::NodeCache;
 use crate::reconcile::marks::{FINALIZER, FORGET_NODE, RENEW_LOGIN};
 use crate::reconcile::{
-    Agent, Child, Control, KeyFate, KeyNotes, KeySecret, Kind, Receipt, Snapshot, Spec,
+    self, Agent, Child, Control, KeyFate, KeyNotes, KeySecret, Kind, Receipt, Snapshot, Spec,
     StateSecret, Subject, digest, key_notes, key_secret, pod, receipt, state_secret,
 };
 use crate::render::{Input, Names, render};
@@ -85,13 +85,7 @@ pub(super) async fn gather(
         .unwrap_or_default();
     let pod_object = pod_of(context, &names.pod, fresh).await?;
     let pod = pod_object.as_deref().map(pod);
-    let agent = match pod.as_ref().and_then(|pod| pod.address.clone()) {
-        Some(address) => context.agents.follow(&subject.name, &address),
-        None => {
-            context.agents.forget(&subject.name);
-            Agent::Absent
-        }
-    };
+    let agent = agent_of(context, &subject.name, pod.as_ref());
     let key_version = key.as_ref().and_then(ResourceExt::resource_version);
     let mut notes = key_notes(key.as_ref(), &subject.uid);
     let key = key_secret(key.as_ref(), &subject.uid);
@@ -205,6 +199,16 @@ pub(super) fn egresses(context: &Context, tailnet: &str) -> Vec<Egress> {
         .collect()
 }
 
+fn agent_of(context: &Context, gateway: &str, pod: Option<&reconcile::Pod>) -> Agent {
+    match pod.and_then(|pod| pod.address.as_ref()) {
+        Some(address) => context.agents.follow(gateway, address),
+        None => {
+            context.agents.forget(gateway);
+            Agent::Absent
+        }
+    }
+}
+
 /// What may run goes on, and is shown, but nothing is decided from it.
 fn without_spec(
     context: &Context,
@@ -215,7 +219,8 @@ fn without_spec(
     let reference = ObjectRef::new(&format!("{}-0", subject.name));
     let reference = reference.within(&context.settings.namespace);
     let running = context.stores.pods.get(&reference);
-    let agent = context.agents.heard(&subject.name);
+    let pod = running.as_deref().map(pod);
+    let agent = agent_of(context, &subject.name, pod.as_ref());
     Gathered {
         key_version: None,
         server: None,
@@ -232,9 +237,9 @@ fn without_spec(
             key_fate: None,
             receipt: Receipt::Missing,
             children: Vec::new(),
-            pod: running.as_deref().map(pod),
+            pod,
             mounts: String::new(),
-            agent: agent.unwrap_or(Agent::Absent),
+            agent,
             busy: BTreeSet::new(),
             contested: BTreeSet::new(),
         },
@@ -242,13 +247,19 @@ fn without_spec(
 }
 
 /// Asks for the nodes now, so that what follows is decided upon what is.
-pub(super) async fn refresh(gathered: &mut Gathered) {
+pub(super) async fn refresh(context: &Context, gathered: &mut Gathered) {
     gathered.fresh = true;
     let Some(server) = &gathered.server else {
         return;
     };
     server.invalidate();
-    gathered.snapshot.control = match server.nodes().await {
+    let nodes = server.nodes().await;
+    // A handover that began or ended meanwhile counts.
+    if let Some(tailnet) = &gathered.snapshot.tailnet {
+        let busy = handover::busy(context, &tailnet.name);
+        gathered.snapshot.busy.extend(busy);
+    }
+    gathered.snapshot.control = match nodes {
         Ok(nodes) => Control::Listed(nodes),
         Err(error) => Control::Unreachable(error.to_string()),
     };

@@ -104,7 +104,7 @@ async fn one(object: &TailnetGateway, context: &Context) -> Result<Action, Stopp
             Plan::Do(step) => step,
         };
         if step.needs_fresh_list() && !gathered.fresh {
-            gather::refresh(&mut gathered).await;
+            gather::refresh(context, &mut gathered).await;
             continue;
         }
         context.go_on()?;

@@ -377,6 +377,9 @@ fn hosts_taken(context: &Context, object: &crd::Tailnet) -> Option<String> {
     let other = all.iter().find(|other| {
         named(other.as_ref()).is_some_and(|theirs| theirs == ours)
             && age(other.as_ref()) < age(object)
+            && other.metadata.deletion_timestamp.is_none()
+            // One that is not valid writes nothing.
+            && crd::tailnet(other).is_ok()
     })?;
     Some(format!(
         "hostsConfigMap: the names of Tailnet {} are written into ConfigMap {ours}, and they stay; name another one",

@@ -9,22 +9,19 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use kube::Resource;
 use kube::runtime::events::{Event, EventType};
 use kube::runtime::reflector::ObjectRef;
-use kube::{Resource, ResourceExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
-use tsunaro_model::report::Phase;
 
+use super::notice::{leaving, node_of};
 use super::request::{Answer, Open, Request, answer, open};
-use super::{Move, Outcome, Record, begin, next, record};
+use super::{Move, Outcome, Record, Subject, begin, next, record};
 use crate::cluster::failure::words;
 use crate::cluster::{Context, note};
-use crate::crd::TailnetGateway;
 use crate::headscale::{NodeCache, NodeId};
 use crate::metrics;
-use crate::reconcile::Agent;
 
 /// Between two looks at Headscale while a prefix moves, which takes 0.7 s.
 const LOOK: Duration = Duration::from_millis(150);
@@ -49,9 +46,21 @@ pub struct Handovers {
 pub struct Order {
     tailnet: String,
     gateway: Option<String>,
-    node: Wanted,
+    /// Or why it is refused.
+    node: Result<Wanted, String>,
     /// The request's ConfigMap, to be answered.
     request: Option<String>,
+}
+
+impl Order {
+    pub(super) fn of_gateway(tailnet: String, gateway: String, node: NodeId) -> Self {
+        Self {
+            tailnet,
+            gateway: Some(gateway),
+            node: Ok(Wanted::Id(node)),
+            request: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -79,77 +88,17 @@ impl Handovers {
             .collect()
     }
 
+    pub(super) fn order(&self, order: Order) {
+        if self.orders.try_send(order).is_err() {
+            tracing::warn!("Too many handovers wait; this one is left to Headscale");
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeSet<(String, NodeId)>> {
         self.under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Orders a handover of a gateway whose Pod is ending, once each time it does.
-pub fn notice(context: &Context, object: &TailnetGateway) {
-    let name = object.name_any();
-    let reference = ObjectRef::new(&format!("{name}-0")).within(&context.settings.namespace);
-    let Some(pod) = context.stores.pods.get(&reference) else {
-        return;
-    };
-    let ending = is_ending(context, object, &pod);
-    {
-        let mut known = context.known();
-        let known = known.entry(object.uid().unwrap_or_default()).or_default();
-        if !ending {
-            // Its agent may have left once and stayed: it may leave again.
-            if says(context, &name, Phase::Serving) {
-                known.handed_over = None;
-            }
-            return;
-        }
-        if object.spec.suspend || known.handed_over == pod.metadata.uid {
-            return;
-        }
-        if node_of(object).is_some() {
-            known.handed_over.clone_from(&pod.metadata.uid);
-        }
-    }
-    let Some(node) = node_of(object) else {
-        return;
-    };
-    tracing::info!(gateway = %name, %node, "Its Pod is ending: handing over");
-    let order = Order {
-        tailnet: object.spec.tailnet_ref.name.clone(),
-        gateway: Some(name),
-        node: Wanted::Id(node),
-        request: None,
-    };
-    if context.handovers.orders.try_send(order).is_err() {
-        tracing::warn!("Too many handovers wait; this one is left to Headscale");
-    }
-}
-
-fn node_of(object: &TailnetGateway) -> Option<NodeId> {
-    object.status.as_ref()?.node_id.as_ref()?.parse().ok()
-}
-
-fn says(context: &Context, gateway: &str, phase: Phase) -> bool {
-    matches!(context.agents.heard(gateway), Some(Agent::Reported(report)) if report.phase == phase)
-}
-
-fn is_ending(context: &Context, object: &TailnetGateway, pod: &Pod) -> bool {
-    pod.metadata.deletion_timestamp.is_some() || says(context, &object.name_any(), Phase::Leaving)
-}
-
-/// Nodes of gateways that are about to stop: nothing is handed over to them.
-fn leaving(context: &Context, tailnet: &str) -> BTreeSet<NodeId> {
-    let gateways = context.stores.gateways_of(tailnet);
-    let ending = gateways.iter().filter(|object| {
-        let reference = ObjectRef::new(&format!("{}-0", object.name_any()));
-        let pod = context
-            .stores
-            .pods
-            .get(&reference.within(&context.settings.namespace));
-        pod.is_some_and(|pod| is_ending(context, object, &pod))
-    });
-    ending.filter_map(|object| node_of(object)).collect()
 }
 
 /// Carries out what is ordered, for ever.
@@ -166,7 +115,7 @@ pub async fn drive(
     // What an earlier life of this process had under way ended with it.
     context.handovers.lock().clear();
     loop {
-        for order in left_or_requested(&context, &mut taken_up).await {
+        for order in left_or_requested(&context, &mut taken_up) {
             running.push(one(Arc::clone(&context), order));
         }
         tokio::select! {
@@ -185,7 +134,7 @@ pub async fn drive(
 }
 
 /// Records without a handover, and requests that nobody has taken up.
-async fn left_or_requested(context: &Context, taken_up: &mut BTreeSet<String>) -> Vec<Order> {
+fn left_or_requested(context: &Context, taken_up: &mut BTreeSet<String>) -> Vec<Order> {
     let mut orders = Vec::new();
     for record in record::known(context) {
         let Record {
@@ -198,7 +147,7 @@ async fn left_or_requested(context: &Context, taken_up: &mut BTreeSet<String>) -
             orders.push(Order {
                 tailnet,
                 gateway,
-                node: Wanted::Left(node),
+                node: Ok(Wanted::Left(node)),
                 request: None,
             });
         }
@@ -212,15 +161,17 @@ async fn left_or_requested(context: &Context, taken_up: &mut BTreeSet<String>) -
         if !taken_up.insert(name.clone()) {
             continue;
         }
-        if late {
-            let why = "nobody was there while its asker waited; ask again".to_owned();
-            answer(context, &name, &Answer::Refused(why)).await;
-            continue;
-        }
-        match wanted(context, &name, request) {
-            Ok(order) => orders.push(order),
-            Err(why) => answer(context, &name, &Answer::Refused(why)).await,
-        }
+        let order = if late {
+            Err("nobody was there while its asker waited; ask again".to_owned())
+        } else {
+            wanted(context, &name, request)
+        };
+        orders.push(order.unwrap_or_else(|why| Order {
+            tailnet: String::new(),
+            gateway: None,
+            node: Err(why),
+            request: Some(name),
+        }));
     }
     orders
 }
@@ -234,17 +185,17 @@ fn wanted(context: &Context, name: &str, request: Option<Request>) -> Result<Ord
         Some(Request::Node { tailnet, name }) => Ok(Order {
             tailnet,
             gateway: None,
-            node: Wanted::Name(name),
+            node: Ok(Wanted::Name(name)),
             request: request_name,
         }),
         Some(Request::Gateway(gateway)) => {
             let object = context.stores.gateways.get(&ObjectRef::new(&gateway));
             let object = object.ok_or_else(|| format!("there is no TailnetGateway {gateway}"))?;
-            let status = object.status.clone().unwrap_or_default();
-            let node = status.node_id.and_then(|id| id.parse().ok());
             Ok(Order {
                 tailnet: object.spec.tailnet_ref.name.clone(),
-                node: Wanted::Id(node.ok_or_else(|| format!("{gateway} has no node yet"))?),
+                node: Ok(Wanted::Id(
+                    node_of(&object).ok_or_else(|| format!("{gateway} has no node yet"))?,
+                )),
                 gateway: Some(gateway),
                 request: request_name,
             })
@@ -255,11 +206,11 @@ fn wanted(context: &Context, name: &str, request: Option<Request>) -> Result<Ord
 /// One handover to its end; gives the gateway's name.
 async fn one(context: Arc<Context>, order: Order) -> Option<String> {
     let mut place = match order.node {
-        Wanted::Left(node) => Some((order.tailnet.clone(), node)),
-        Wanted::Id(_) | Wanted::Name(_) => None,
+        Ok(Wanted::Left(node)) => Some((order.tailnet.clone(), node)),
+        Ok(Wanted::Id(_) | Wanted::Name(_)) | Err(_) => None,
     };
     let result = carry_out(&context, &order, &mut place).await;
-    if let Wanted::Left(_) = order.node {
+    if let Ok(Wanted::Left(_)) = order.node {
         match &result {
             Ok(Answer::Done { .. }) => {}
             // As long as the record is known, giving its place up is ordering it again.
@@ -289,10 +240,11 @@ async fn carry_out(
     place: &mut Option<(String, NodeId)>,
 ) -> Result<Answer, String> {
     let began = Instant::now();
+    let wanted = order.node.as_ref().map_err(Clone::clone)?;
     let mut waits_for = "no answer".to_owned();
     let begun = timeout(BEGIN_WITHIN, async {
         loop {
-            match begin_or_resume(context, order, place).await {
+            match begin_or_resume(context, order, wanted, place).await {
                 Ok(begun) => return Ok(begun),
                 Err(Trouble::Ours(why)) => return Err(why),
                 Err(Trouble::Passing(why)) => {
@@ -354,6 +306,7 @@ enum Trouble {
 async fn begin_or_resume(
     context: &Context,
     order: &Order,
+    wanted: &Wanted,
     place: &mut Option<(String, NodeId)>,
 ) -> Result<Begun, Trouble> {
     let tailnet = &order.tailnet;
@@ -372,13 +325,13 @@ async fn begin_or_resume(
         .nodes()
         .await
         .map_err(|error| passing(error.to_string()))?;
-    let node = match &order.node {
+    let node = match wanted {
         Wanted::Id(id) | Wanted::Left(id) => nodes.get(*id),
         Wanted::Name(name) => nodes
             .iter()
             .find(|node| node.given_name.eq_ignore_ascii_case(name)),
     };
-    let id = match (&order.node, node) {
+    let id = match (wanted, node) {
         (_, Some(node)) => node.id,
         (Wanted::Id(id) | Wanted::Left(id), None) => *id,
         (Wanted::Name(name), None) => {
@@ -394,7 +347,7 @@ async fn begin_or_resume(
         *place = Some(mine);
     }
     let found = record::find(context, tailnet, id).await.map_err(passing)?;
-    if let Wanted::Left(_) = order.node {
+    if let Wanted::Left(_) = wanted {
         let Some(record) = found else {
             // It ended, and the watch had not heard.
             return Ok(Begun::Over);
@@ -408,9 +361,21 @@ async fn begin_or_resume(
     let Some(node) = node else {
         return Err(Trouble::Ours(format!("Headscale has no node {id}")));
     };
-    match begin(
+    if let Some(gateway) = &order.gateway
+        && !bears_the_name_of(context, gateway, &node.hostname)
+    {
+        let hostname = &node.hostname;
+        return Err(Trouble::Ours(format!(
+            "node {id} has the host name {hostname} at Headscale, and is not that of {gateway}"
+        )));
+    }
+    let subject = Subject {
         tailnet,
-        order.gateway.as_deref(),
+        server: &server.source().server().to_string(),
+        gateway: order.gateway.as_deref(),
+    };
+    match begin(
+        &subject,
         node,
         &nodes,
         &leaving(context, tailnet),
@@ -427,11 +392,36 @@ async fn begin_or_resume(
     }
 }
 
+/// Numbers of nodes are given again by a Headscale that was set up anew, host names are not.
+fn bears_the_name_of(context: &Context, gateway: &str, hostname: &str) -> bool {
+    let object = context.stores.gateways.get(&ObjectRef::new(gateway));
+    object.is_some_and(|object| object.spec.hostname.eq_ignore_ascii_case(hostname))
+}
+
 /// The tailnet's Headscale, with the address and the key that the Tailnet names now.
 fn server(context: &Context, tailnet: &str) -> Result<Arc<NodeCache>, String> {
     let view = context.hub.view(tailnet);
     let view = view.ok_or_else(|| "the tailnet was not asked yet".to_owned())?;
     view.server.clone()
+}
+
+/// The Headscale that this handover began at: as the Tailnet knows it now, or else as it was last.
+fn its_server(
+    context: &Context,
+    record: &Record,
+    last: Option<&Arc<NodeCache>>,
+) -> Result<Arc<NodeCache>, String> {
+    let now = server(context, &record.tailnet).and_then(|now| {
+        let theirs = now.source().server().to_string();
+        if theirs == record.server {
+            return Ok(now);
+        }
+        Err(format!(
+            "it began at {}, and the Tailnet names {theirs} now",
+            record.server
+        ))
+    });
+    now.or_else(|why| last.cloned().ok_or(why))
 }
 
 /// Until the approvals are as they were and the record is gone, however long that takes.
@@ -446,8 +436,13 @@ async fn to_the_end(context: &Context, record: &Record) -> Outcome {
     };
     let mut pause = pauses();
     let mut told = false;
+    let mut last = None;
     loop {
-        match turn(context, record).await {
+        let turn = match its_server(context, record, last.as_ref()) {
+            Ok(server) => turn(context, record, last.insert(server)).await,
+            Err(why) => without_server(context, record, why).await,
+        };
+        match turn {
             Ok(Some(outcome)) => return outcome,
             Ok(None) => {
                 pause = pauses();
@@ -463,8 +458,25 @@ async fn to_the_end(context: &Context, record: &Record) -> Outcome {
     }
 }
 
-async fn turn(context: &Context, record: &Record) -> Result<Option<Outcome>, String> {
-    let cache = server(context, &record.tailnet)?;
+/// The end, if a person has taken the record away; else what has to be waited for.
+async fn without_server(
+    context: &Context,
+    record: &Record,
+    why: String,
+) -> Result<Option<Outcome>, String> {
+    match record::find(context, &record.tailnet, record.node).await? {
+        Some(found) if found == *record => Err(format!(
+            "{why}; to give it up, restore the approvals by hand and delete its ConfigMap"
+        )),
+        Some(_) | None => Ok(Some(Outcome::default())),
+    }
+}
+
+async fn turn(
+    context: &Context,
+    record: &Record,
+    cache: &NodeCache,
+) -> Result<Option<Outcome>, String> {
     let server = cache.source();
     let nodes = server.nodes().await.map_err(|error| error.to_string())?;
     let leaving = leaving(context, &record.tailnet);

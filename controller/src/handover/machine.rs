@@ -18,11 +18,15 @@ const PATIENCE: SignedDuration = SignedDuration::from_secs(15);
 pub struct Record {
     /// The tailnet.
     pub tailnet: String,
+    /// The address of its Headscale: at another one the number is another node's.
+    pub server: String,
     /// The gateway, if the node is one's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
     /// The node that leaves.
     pub node: NodeId,
+    /// Its host name: a Headscale that was set up anew gives its number to another.
+    pub hostname: String,
     /// Its name in the tailnet.
     pub name: String,
     /// All that was approved for it, for a person who has to restore it by hand.
@@ -33,6 +37,17 @@ pub struct Record {
     pub kept: BTreeSet<IpNet>,
     /// When it began.
     pub began: Timestamp,
+}
+
+/// Whose node is to be handed over.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// The tailnet.
+    pub tailnet: &'a str,
+    /// The address of its Headscale.
+    pub server: &'a str,
+    /// The gateway, if the node is one's.
+    pub gateway: Option<&'a str>,
 }
 
 /// What comes next.
@@ -61,8 +76,7 @@ pub struct Outcome {
 /// # Errors
 /// The prefixes that stay where they are, if that is all of them.
 pub fn begin(
-    tailnet: &str,
-    gateway: Option<&str>,
+    subject: &Subject<'_>,
     node: &Node,
     nodes: &NodeList,
     leaving: &BTreeSet<NodeId>,
@@ -77,9 +91,11 @@ pub fn begin(
         return Err(kept);
     }
     Ok(Record {
-        tailnet: tailnet.to_owned(),
-        gateway: gateway.map(str::to_owned),
+        tailnet: subject.tailnet.to_owned(),
+        server: subject.server.to_owned(),
+        gateway: subject.gateway.map(str::to_owned),
         node: node.id,
+        hostname: node.hostname.clone(),
         name: node.given_name.clone(),
         approved: node.approved.clone(),
         taken,
@@ -113,7 +129,8 @@ pub fn next(record: &Record, nodes: &NodeList, leaving: &BTreeSet<NodeId>, now: 
         }
         outcome
     };
-    let Some(node) = nodes.get(record.node) else {
+    let node = nodes.get(record.node);
+    let Some(node) = node.filter(|node| node.hostname == record.hostname) else {
         return Move::End(outcome());
     };
     let over = now.duration_since(record.began) >= PATIENCE;

@@ -35,6 +35,12 @@ fn router(id: u64, approved: &[&str], serving: &[&str]) -> Node {
     }
 }
 
+const SUBJECT: Subject<'static> = Subject {
+    tailnet: "corp",
+    server: "https://headscale.example.org",
+    gateway: Some("gw"),
+};
+
 /// Headscale: the primary of a prefix stays as long as it can be it, else the lowest id takes over.
 struct Tailnet(Vec<Node>);
 
@@ -77,7 +83,7 @@ impl Tailnet {
     }
 
     fn begin_beside(&self, leaving: &BTreeSet<NodeId>) -> Result<Record, BTreeSet<IpNet>> {
-        begin("corp", Some("gw"), &self.0[0], &self.list(), leaving, NOW)
+        begin(&SUBJECT, &self.0[0], &self.list(), leaving, NOW)
     }
 }
 
@@ -217,6 +223,16 @@ fn a_node_that_is_gone_ends_it() {
         next(&record, &tailnet.list(), &BTreeSet::new(), NOW),
         Move::End(_)
     ));
+}
+
+#[test]
+fn another_node_with_its_number_is_left_alone() {
+    let mut tailnet = pair();
+    let record = tailnet.begin().unwrap();
+    tailnet.0[0] = router(1, &[], &[]);
+    tailnet.0[0].hostname = "office".to_owned();
+    let end = next(&record, &tailnet.list(), &BTreeSet::new(), NOW);
+    assert!(matches!(end, Move::End(_)), "{end:?}");
 }
 
 proptest! {

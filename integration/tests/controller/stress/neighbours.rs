@@ -162,7 +162,7 @@ fn what_neighbours_do_is_put_right_or_reported_and_never_fought() -> Result<()> 
 
 /// What a controller leaves that was killed in a handover, and then somebody deleted the Tailnet.
 fn stranded_record() -> Value {
-    let record = json!({ "tailnet": "gone", "node": "77", "name": "gw-77", "approved": [LAN], "taken": [LAN],
+    let record = json!({ "tailnet": "gone", "server": "https://headscale.example.org", "node": "77", "hostname": "gw-77", "name": "gw-77", "approved": [LAN], "taken": [LAN],
         "kept": [], "began": "2026-01-01T00:00:00Z" });
     let labels = json!({ "app.kubernetes.io/managed-by": "tsunaro-controller", "tsunaro.io/handover": "record" });
     json!({ "apiVersion": "v1", "kind": "ConfigMap",
