@@ -91,12 +91,7 @@ pub async fn run(
         Election::Lease { name, limits } => {
             let (name, limits) = (name.clone(), *limits);
             let (keeper, term) = Keeper::new(client.clone(), &namespace, name, me.clone(), limits);
-            let stores = stores.clone();
-            tasks.start("lease", async move {
-                // Who cannot work leaves it to another.
-                stores.filled().await?;
-                keeper.run().await
-            });
+            tasks.start("lease", keeper.run());
             let grace = (limits.duration - limits.renew_deadline) / 2;
             (term, grace, None)
         }
