@@ -20,12 +20,13 @@ mod tailnets;
 mod watch;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use agents::Agents;
 pub(crate) use events::note;
 pub use hub::Hub;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::runtime::events::Recorder;
 use kube::runtime::reflector::ObjectRef;
@@ -163,6 +164,14 @@ impl Context {
         }
         let what = "the holder of the lease".to_owned();
         Err(failure::Stopped::Changed(what))
+    }
+
+    /// The Pod of a gateway, as the watch knows it.
+    pub(crate) fn pod_of(&self, gateway: &str) -> Option<Arc<Pod>> {
+        let reference = ObjectRef::new(&format!("{gateway}-0"));
+        self.stores
+            .pods
+            .get(&reference.within(&self.settings.namespace))
     }
 
     fn term(&self) -> MutexGuard<'_, Option<Receiver<Term>>> {

@@ -83,7 +83,7 @@ pub(super) async fn gather(
         .get(&subject.uid)
         .map(|known| known.writes.contested(&children, Instant::now()))
         .unwrap_or_default();
-    let pod_object = pod_of(context, &names.pod, fresh).await?;
+    let pod_object = pod_of(context, &gateway.name, &names.pod, fresh).await?;
     let pod = pod_object.as_deref().map(pod);
     let agent = agent_of(context, &subject.name, pod.as_ref());
     let key_version = key.as_ref().and_then(ResourceExt::resource_version);
@@ -216,10 +216,7 @@ fn without_spec(
     spec: Spec,
     tailnet: Option<Tailnet>,
 ) -> Gathered {
-    let reference = ObjectRef::new(&format!("{}-0", subject.name));
-    let reference = reference.within(&context.settings.namespace);
-    let running = context.stores.pods.get(&reference);
-    let pod = running.as_deref().map(pod);
+    let pod = context.pod_of(&subject.name).as_deref().map(pod);
     let agent = agent_of(context, &subject.name, pod.as_ref());
     Gathered {
         key_version: None,
@@ -363,14 +360,18 @@ async fn children(
     Ok(children)
 }
 
-async fn pod_of(context: &Context, name: &str, live: bool) -> Result<Option<Arc<Pod>>, Stopped> {
-    let namespace = &context.settings.namespace;
+async fn pod_of(
+    context: &Context,
+    gateway: &str,
+    name: &str,
+    live: bool,
+) -> Result<Option<Arc<Pod>>, Stopped> {
     if live {
+        let namespace = &context.settings.namespace;
         let api: Api<Pod> = Api::namespaced(context.client.clone(), namespace);
         return Ok(read(&api, "Pod", name).await?.map(Arc::new));
     }
-    let reference = ObjectRef::new(name).within(namespace);
-    Ok(context.stores.pods.get(&reference))
+    Ok(context.pod_of(gateway))
 }
 
 async fn read<K>(api: &Api<K>, kind: &str, name: &str) -> Result<Option<K>, Stopped>

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kube::runtime::reflector::ObjectRef;
 use tsunaro_model::report::Phase;
 
 use super::drive::Order;
@@ -20,8 +19,7 @@ const STUCK_AFTER: i64 = 10;
 /// Orders a handover of a gateway whose Pod is ending, once each time it does.
 pub fn notice(context: &Context, object: &TailnetGateway) {
     let name = object.name_any();
-    let reference = ObjectRef::new(&format!("{name}-0")).within(&context.settings.namespace);
-    let Some(pod) = context.stores.pods.get(&reference) else {
+    let Some(pod) = context.pod_of(&name) else {
         return;
     };
     let ending = is_ending(context, object, &pod);
@@ -75,11 +73,7 @@ fn is_stuck(pod: &Pod) -> bool {
 pub(super) fn leaving(context: &Context, tailnet: &str) -> BTreeSet<NodeId> {
     let gateways = context.stores.gateways_of(tailnet);
     let ending = gateways.iter().filter(|object| {
-        let reference = ObjectRef::new(&format!("{}-0", object.name_any()));
-        let pod = context
-            .stores
-            .pods
-            .get(&reference.within(&context.settings.namespace));
+        let pod = context.pod_of(&object.name_any());
         pod.is_some_and(|pod| is_ending(context, object, &pod) && !is_stuck(&pod))
     });
     ending.filter_map(|object| node_of(object)).collect()

@@ -78,6 +78,10 @@ impl Tailnet {
             .approved = routes;
     }
 
+    fn next(&self, record: &Record, now: Timestamp) -> Move {
+        next(record, &self.list(), &BTreeSet::new(), now)
+    }
+
     fn begin(&self) -> Result<Record, BTreeSet<IpNet>> {
         self.begin_beside(&BTreeSet::new())
     }
@@ -101,24 +105,15 @@ fn what_a_standby_can_take_is_taken_moved_and_given_back_and_the_rest_is_kept() 
     assert_eq!(record.taken, set(&[LAN, RANGE]));
     assert_eq!(record.kept, set(&[TARGET]));
     let only = set(&[TARGET]);
-    assert_eq!(
-        next(&record, &tailnet.list(), &BTreeSet::new(), NOW),
-        Move::Approve(only.clone())
-    );
+    assert_eq!(tailnet.next(&record, NOW), Move::Approve(only.clone()));
     tailnet.approve(record.node, only);
-    assert_eq!(
-        next(&record, &tailnet.list(), &BTreeSet::new(), NOW),
-        Move::Wait
-    );
+    assert_eq!(tailnet.next(&record, NOW), Move::Wait);
     tailnet.settle();
     let all = set(&[LAN, RANGE, TARGET]);
-    assert_eq!(
-        next(&record, &tailnet.list(), &BTreeSet::new(), NOW),
-        Move::Approve(all.clone())
-    );
+    assert_eq!(tailnet.next(&record, NOW), Move::Approve(all.clone()));
     tailnet.approve(record.node, all);
     tailnet.settle();
-    let Move::End(outcome) = next(&record, &tailnet.list(), &BTreeSet::new(), NOW) else {
+    let Move::End(outcome) = tailnet.next(&record, NOW) else {
         panic!("it goes on");
     };
     let moved: Vec<_> = outcome
@@ -174,17 +169,14 @@ fn a_standby_that_vanishes_on_the_way_gives_the_prefixes_back_at_once() {
     tailnet.approve(record.node, set(&[TARGET]));
     tailnet.0[1].online = false;
     let all = set(&[LAN, RANGE, TARGET]);
-    assert_eq!(
-        next(&record, &tailnet.list(), &BTreeSet::new(), NOW),
-        Move::Approve(all.clone())
-    );
+    assert_eq!(tailnet.next(&record, NOW), Move::Approve(all.clone()));
     tailnet.approve(record.node, all.clone());
     tailnet.settle();
     let end = Move::End(Outcome {
         moved: BTreeMap::new(),
         kept: all,
     });
-    assert_eq!(next(&record, &tailnet.list(), &BTreeSet::new(), NOW), end);
+    assert_eq!(tailnet.next(&record, NOW), end);
 }
 
 #[test]
@@ -194,10 +186,7 @@ fn what_an_administrator_approves_meanwhile_stays() {
     tailnet.approve(record.node, set(&["203.0.113.0/24"]));
     tailnet.settle();
     let all = set(&[LAN, RANGE, "203.0.113.0/24"]);
-    assert_eq!(
-        next(&record, &tailnet.list(), &BTreeSet::new(), NOW),
-        Move::Approve(all)
-    );
+    assert_eq!(tailnet.next(&record, NOW), Move::Approve(all));
 }
 
 #[test]
@@ -207,10 +196,7 @@ fn a_handover_that_nobody_ended_in_time_is_undone() {
     tailnet.approve(record.node, set(&[TARGET]));
     let late = NOW + PATIENCE;
     let all = set(&[LAN, RANGE, TARGET]);
-    assert_eq!(
-        next(&record, &tailnet.list(), &BTreeSet::new(), late),
-        Move::Approve(all)
-    );
+    assert_eq!(tailnet.next(&record, late), Move::Approve(all));
 }
 
 #[test]
@@ -219,10 +205,7 @@ fn a_node_that_is_gone_ends_it() {
     let record = tailnet.begin().unwrap();
     tailnet.0.remove(0);
     tailnet.settle();
-    assert!(matches!(
-        next(&record, &tailnet.list(), &BTreeSet::new(), NOW),
-        Move::End(_)
-    ));
+    assert!(matches!(tailnet.next(&record, NOW), Move::End(_)));
 }
 
 #[test]
@@ -231,7 +214,7 @@ fn another_node_with_its_number_is_left_alone() {
     let record = tailnet.begin().unwrap();
     tailnet.0[0] = router(1, &[], &[]);
     tailnet.0[0].hostname = "office".to_owned();
-    let end = next(&record, &tailnet.list(), &BTreeSet::new(), NOW);
+    let end = tailnet.next(&record, NOW);
     assert!(matches!(end, Move::End(_)), "{end:?}");
 }
 
@@ -253,7 +236,7 @@ proptest! {
                 1 => tailnet.0[1].online = !tailnet.0[1].online,
                 2 => tailnet.0[0].online = false,
                 _ => {
-                    if let Move::Approve(routes) = next(&record, &tailnet.list(), &BTreeSet::new(), now) {
+                    if let Move::Approve(routes) = tailnet.next(&record, now) {
                         tailnet.approve(record.node, routes);
                     }
                 }
@@ -263,7 +246,7 @@ proptest! {
         for turn in 0.. {
             prop_assert!(turn < 50, "no end");
             tailnet.settle();
-            match next(&record, &tailnet.list(), &BTreeSet::new(), now) {
+            match tailnet.next(&record, now) {
                 Move::Approve(routes) => tailnet.approve(record.node, routes),
                 Move::Wait => now += SignedDuration::from_secs(1),
                 Move::End(_) => break,
