@@ -1,7 +1,6 @@
 //! `run`: everything put together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use axum::Router;
@@ -57,9 +56,9 @@ pub async fn run(
         .await
         .with_context(|| format!("cannot listen on {listen}"))?;
     let metrics = Metrics::new();
-    let ready = Arc::new(AtomicBool::new(false));
+    let (filled, ready) = watch::channel(false);
     let mut tasks = Tasks::default();
-    tasks.start("HTTP", serve(listener, metrics.clone(), Arc::clone(&ready)));
+    tasks.start("HTTP", serve(listener, metrics.clone(), ready.clone()));
 
     let (stores, watches) = Stores::new();
     let (trigger, queue) = Trigger::new(QUEUE);
@@ -91,7 +90,7 @@ pub async fn run(
         Election::Lease { name, limits } => {
             let (name, limits) = (name.clone(), *limits);
             let (keeper, term) = Keeper::new(client.clone(), &namespace, name, me.clone(), limits);
-            tasks.start("lease", keeper.run());
+            tasks.start("lease", keeper.run(ready));
             let grace = (limits.duration - limits.renew_deadline) / 2;
             (term, grace, None)
         }
@@ -112,7 +111,7 @@ pub async fn run(
         passes: Arc::new(Mutex::new(queue)),
         orders: Arc::new(Mutex::new(orders)),
     };
-    tasks.start("work", terms(context, queues, term, grace, ready));
+    tasks.start("work", terms(context, queues, term, grace, filled));
     let ended = tokio::select! {
         error = tasks.ended() => Err(error),
         _ = terminate.recv() => Ok(()),
@@ -166,7 +165,11 @@ fn without_content(error: &InferConfigError) -> String {
     }
 }
 
-async fn serve(listener: TcpListener, metrics: Metrics, ready: Arc<AtomicBool>) -> Result<()> {
+async fn serve(
+    listener: TcpListener,
+    metrics: Metrics,
+    ready: watch::Receiver<bool>,
+) -> Result<()> {
     let text = move || {
         let text = metrics.text();
         async move {
@@ -178,7 +181,7 @@ async fn serve(listener: TcpListener, metrics: Metrics, ready: Arc<AtomicBool>) 
         }
     };
     let is_ready = move || {
-        let ready = ready.load(Ordering::Acquire);
+        let ready = *ready.borrow();
         async move {
             if ready {
                 (StatusCode::OK, "ok\n")

@@ -2,7 +2,6 @@
 //! ours, with nothing remembered that another may have changed, and ends when it is not.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -31,7 +30,8 @@ pub struct Queues {
     pub orders: Arc<Mutex<mpsc::Receiver<Order>>>,
 }
 
-/// Works whenever `term` says so. `grace` is what a step may take that is under way when it ends.
+/// Works whenever `term` says so. `grace` is what a step may take that is under way when it ends;
+/// `known` is told when all stores are filled, which kube tells to one who waits only.
 ///
 /// # Errors
 /// A part of the work ended.
@@ -40,10 +40,10 @@ pub async fn terms(
     queues: Queues,
     mut term: watch::Receiver<Term>,
     grace: Duration,
-    ready: Arc<AtomicBool>,
+    known: watch::Sender<bool>,
 ) -> Result<()> {
     filled(&context).await?;
-    ready.store(true, Ordering::Release);
+    known.send_replace(true);
     tracing::info!("Everything is known");
     loop {
         follow(&queues, &mut term).await?;

@@ -22,7 +22,6 @@
 //! # }
 //! ```
 
-mod agent;
 mod image;
 pub mod kube;
 pub mod lab;
@@ -31,14 +30,15 @@ pub mod mount;
 pub mod oci;
 pub mod packages;
 pub mod peers;
+mod programs;
 mod say;
 mod shared;
 mod wait;
 pub mod wire;
 
-pub use agent::agent_binary;
 pub use image::{OWN_IMAGE, own_image};
 pub use local::spawn_local;
+pub use programs::{agent_binary, controller_binary, controller_of};
 pub use say::{Step, say};
 pub use shared::{Named, run_sharing};
 pub use wait::{Wait, wait_until};

@@ -116,6 +116,11 @@ pub(crate) fn run(part: Option<Part>, filter: Option<&str>) -> Result<()> {
             "custom resources at a real API server",
         ),
         (
+            Part::Controller,
+            &["--test", "lease"],
+            "the controller and its Lease at a real API server",
+        ),
+        (
             Part::OldestHeadscale,
             &["--test", "real_headscale"],
             "the Headscale client on the oldest Headscale",

@@ -67,10 +67,23 @@ pub(crate) fn words(error: &kube::Error) -> String {
         kube::Error::Api(status) if status.code == 404 && status.details.is_none() => {
             "the API server does not know this kind: apply deploy/crds".to_owned()
         }
-        kube::Error::Api(status) => status.message.clone(),
+        kube::Error::Api(status) => match taken_address(&status.message) {
+            Some(address) => format!(
+                "another Service has {address}: give it another address, or this one (kubectl get services \
+                 --all-namespaces --field-selector spec.clusterIP={address})"
+            ),
+            None => status.message.clone(),
+        },
         other => chain(other),
     };
     clean(&text, TOKEN.get().map_or("", String::as_str))
+}
+
+/// The ClusterIP that the API server gave to another Service, perhaps to one that had not asked for it.
+fn taken_address(message: &str) -> Option<std::net::Ipv4Addr> {
+    let (_, rest) = message.split_once("failed to allocate IP ")?;
+    let (address, why) = rest.split_once(": ")?;
+    (why == "provided IP is already allocated").then(|| address.parse().ok())?
 }
 
 /// The token of KUBECONFIG, which an API server might repeat.
@@ -103,6 +116,18 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
+
+    #[test]
+    fn an_address_that_another_service_has_is_told_with_the_command_that_shows_whose() {
+        let message = "Service \"gw-a-dns\" is invalid: spec.clusterIPs: Invalid value: [\"10.96.1.60\"]: \
+                       failed to allocate IP 10.96.1.60: provided IP is already allocated";
+        let status = Status::failure(message, "Invalid").with_code(422);
+        assert_eq!(
+            words(&kube::Error::Api(Box::new(status))),
+            "another Service has 10.96.1.60: give it another address, or this one (kubectl get services \
+             --all-namespaces --field-selector spec.clusterIP=10.96.1.60)"
+        );
+    }
 
     #[test]
     fn the_servers_words_are_one_line_of_bounded_length_without_keys() {

@@ -69,11 +69,13 @@ impl Keeper {
         (keeper, receiver)
     }
 
-    /// Tries to get the lease and to keep it, for ever.
+    /// Tries to get the lease and to keep it, for ever: not before everything is `known`, for another may be
+    /// able to work meanwhile.
     ///
     /// # Errors
-    /// Never.
-    pub async fn run(mut self) -> anyhow::Result<()> {
+    /// Who tells what is known has ended.
+    pub async fn run(mut self, mut known: watch::Receiver<bool>) -> anyhow::Result<()> {
+        known.wait_for(|known| *known).await?;
         loop {
             let limits = self.machine.limits();
             // The try ends with the term: what hangs is no reason to go on working.

@@ -304,11 +304,12 @@ impl KubeHandle {
         &self.place.addresses.dns
     }
 
-    /// An address of the range of Services, by its last part: 1 and 10 are taken.
+    /// An address for a Service, by its last part: 1 and 10 are taken. The API server gives these, the first
+    /// 256 of the range, to no Service that asks for none.
     #[must_use]
     pub fn service_address(&self, last: u8) -> String {
         let range = &self.place.addresses.services;
-        let (network, _) = range.rsplit_once('.').unwrap_or((range, ""));
+        let network = range.strip_suffix(".0/16").unwrap_or(range);
         format!("{network}.{last}")
     }
 

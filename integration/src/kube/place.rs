@@ -32,9 +32,9 @@ impl Addresses {
             internet: format!("203.0.113.{}", 40 + number),
             lan: format!("192.0.2.{}", 40 + number),
             pods: format!("10.244.{number}.0/24"),
-            services: format!("10.96.{number}.0/24"),
-            api: format!("10.96.{number}.1"),
-            dns: format!("10.96.{number}.10"),
+            services: format!("10.{}.0.0/16", 95 + number),
+            api: format!("10.{}.0.1", 95 + number),
+            dns: format!("10.{}.0.10", 95 + number),
         })
     }
 }

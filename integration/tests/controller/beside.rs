@@ -1,13 +1,12 @@
 //! The controller as a process beside a real API server and a real Headscale.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tsunaro_integration::kube::{KubeNode, KubeOptions};
 use tsunaro_integration::lab::{CONTROL_URL, Cmd, Lab, LabOptions, Process, Start};
-use tsunaro_integration::{Wait, say};
+use tsunaro_integration::{Wait, controller_binary, say};
 
 use crate::{NAMESPACE, SOON};
 
@@ -69,7 +68,7 @@ impl Beside {
         let beside = Self {
             node,
             lab,
-            controller: controller()?,
+            controller: controller_binary()?,
         };
         beside.apply(
             &json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
@@ -161,30 +160,6 @@ impl Beside {
             })
     }
 
-    /// More addresses for Services: the node's range has 256, and of these the API server gives those that
-    /// a test wants for itself to Services without a wish.
-    pub(crate) fn more_service_addresses(&self) -> Result<()> {
-        self.apply(&json!({
-            "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": { "name": "more" },
-            "spec": { "cidrs": ["10.97.0.0/16"] },
-        }))?;
-        // What the controller manager would say; some tests have none.
-        let ready = json!({ "status": { "conditions": [{
-            "type": "Ready", "status": "True", "reason": "", "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }] } });
-        let ready = format!("--patch={ready}");
-        let patch = [
-            "patch",
-            "servicecidr",
-            "more",
-            "--subresource=status",
-            "--type=merge",
-            &ready,
-        ];
-        self.node.kubectl(&patch)?.ok().map(drop)
-    }
-
     /// Usable keys with the gateways' tag.
     pub(crate) fn usable_keys(&self) -> Result<usize> {
         let keys = self
@@ -232,48 +207,7 @@ impl Beside {
     }
 }
 
-pub(crate) fn controller() -> Result<PathBuf> {
-    controller_of(Path::new(env!("CARGO_MANIFEST_DIR")), None)
-}
-
-/// The controller of the workspace in this folder.
-pub(crate) fn controller_of(folder: &Path, target: Option<&Path>) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command
-        .args([
-            "build",
-            "--quiet",
-            "--workspace",
-            "--bin",
-            "tsunaro-controller",
-            "--message-format=json",
-        ])
-        .current_dir(folder);
-    if let Some(target) = target {
-        command.arg("--target-dir").arg(target);
-    }
-    let output = command.output()?;
-    ensure!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let messages = String::from_utf8(output.stdout)?;
-    let executable = messages.lines().find_map(|line| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        (message["target"]["name"] == "tsunaro-controller").then_some(())?;
-        message["executable"].as_str().map(PathBuf::from)
-    });
-    executable.context("cargo named no executable of tsunaro-controller")
-}
-
-/// One of the addresses that [`Beside::more_service_addresses`] adds, in the part of the range that the
-/// API server gives to nobody by itself.
-pub(crate) fn more_service_address(number: u8) -> String {
-    format!("10.97.0.{number}")
-}
-
+/// A gateway with addresses of this last part, see [`KubeNode::service_address`].
 pub(crate) fn gateway(name: &str, number: u8, change: impl FnOnce(&mut Value)) -> Value {
     let mut object = json!({
         "apiVersion": "tsunaro.io/v1alpha1", "kind": "TailnetGateway", "metadata": { "name": name },
@@ -288,7 +222,7 @@ pub(crate) fn gateway(name: &str, number: u8, change: impl FnOnce(&mut Value)) -
             "dns": {
                 "zone": format!("{name}.tailnet.example.internal"),
                 "serviceName": format!("{name}-dns"),
-                "serviceClusterIP": format!("10.96.1.{number}"),
+                "serviceClusterIP": format!("10.96.0.{number}"),
             },
         },
     });

@@ -10,10 +10,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tsunaro_integration::kube::Part;
 use tsunaro_integration::lab::Process;
-use tsunaro_integration::{Wait, say};
+use tsunaro_integration::{Wait, controller_of, say};
 
 use crate::NAMESPACE;
-use crate::beside::{Beside, Without, controller_of, gateway};
+use crate::beside::{Beside, Without, gateway};
 use crate::many::passes;
 use crate::tap::{Fate, HEADSCALE, Seen, Tap, To, controller};
 

@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use tsunaro_integration::controller_binary;
 use tsunaro_integration::lab::{CONTROL_URL, Cmd, LAN, Lab, Process};
 
-use crate::beside::{self, gateway};
+use crate::beside::gateway;
 use crate::installed::condition_of;
 use crate::site::{NAMESPACE, Site, TAILSCALE_IMAGE};
 
@@ -28,7 +29,7 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) fn start() -> Result<Self> {
-        let controller = beside::controller()?;
+        let controller = controller_binary()?;
         let site = Site::start()?;
         let deploy = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../deploy");
         for file in ["crds", "manifests/1-namespace.yaml"] {

@@ -12,7 +12,7 @@ use tsunaro_integration::{Wait, say, wait_until};
 
 use super::number;
 use crate::NAMESPACE;
-use crate::beside::{Beside, Without, gateway, more_service_address};
+use crate::beside::{Beside, Without, gateway};
 
 /// With this set to 1 it goes on for minutes.
 const FULL: &str = "TSUNARO_FULL_STRESS";
@@ -24,7 +24,6 @@ const LEASE: &str = "3";
 fn with_two_controllers_of_which_one_dies_all_the_time_no_key_is_minted_twice_and_no_change_lost()
 -> Result<()> {
     let beside = Beside::start_with(Without::Kubelet)?;
-    beside.more_service_addresses()?;
     beside.tailnet(CONTROL_URL)?;
     let mut pair = Pair {
         beside: &beside,
@@ -102,7 +101,6 @@ fn apply(beside: &Beside, number: u8, round: u8) -> Result<()> {
     beside.apply(&gateway(&name(number), number + 20, |object| {
         object["spec"]["deletionPolicy"] = "Delete".into();
         object["spec"]["routes"]["lan"] = json!([format!("10.{number}.{round}.0/24")]);
-        object["spec"]["dns"]["serviceClusterIP"] = more_service_address(number).into();
     }))
 }
 

@@ -1,6 +1,6 @@
-//! The agent's binary, for tests that run it as users do.
+//! The agent's and the controller's binaries, for tests that run them as users do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -8,62 +8,81 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::Step;
 
-const PACKAGE: &str = "tsunaro-agent";
+const AGENT: &str = "tsunaro-agent";
+const CONTROLLER: &str = "tsunaro-controller";
 
-static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+static AGENT_BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
 /// The path of the agent: `TSUNARO_AGENT` where that is set, else what
 /// `cargo build --workspace --bin tsunaro-agent` makes in the profile of these tests. Builds
 /// at most once in a process.
 pub fn agent_binary() -> Result<PathBuf> {
-    BINARY
+    AGENT_BINARY
         .get_or_init(|| find().map_err(|error| format!("{error:#}")))
         .clone()
         .map_err(|text| anyhow!(text))
 }
 
 fn find() -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os("TSUNARO_AGENT").filter(|value| !value.is_empty()) {
-        let path = PathBuf::from(path);
-        return path
-            .canonicalize()
-            .with_context(|| format!("TSUNARO_AGENT names {}", path.display()));
+    match std::env::var_os("TSUNARO_AGENT").filter(|value| !value.is_empty()) {
+        Some(path) => {
+            let path = PathBuf::from(path);
+            path.canonicalize()
+                .with_context(|| format!("TSUNARO_AGENT names {}", path.display()))
+        }
+        None => build(AGENT, Path::new(env!("CARGO_MANIFEST_DIR")), None),
     }
-    let step = Step::new("cargo build --workspace --bin tsunaro-agent");
+}
+
+/// The path of the controller, built as [`agent_binary`] is.
+pub fn controller_binary() -> Result<PathBuf> {
+    controller_of(Path::new(env!("CARGO_MANIFEST_DIR")), None)
+}
+
+/// The controller of the workspace in this folder, built into another target directory where one is given.
+pub fn controller_of(folder: &Path, target: Option<&Path>) -> Result<PathBuf> {
+    build(CONTROLLER, folder, target)
+}
+
+fn build(package: &str, folder: &Path, target: Option<&Path>) -> Result<PathBuf> {
+    let step = Step::new(format!("cargo build --workspace --bin {package}"));
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(["build", "--quiet", "--workspace", "--bin", PACKAGE])
+        .args(["build", "--quiet", "--workspace", "--bin", package])
         .arg("--message-format=json-render-diagnostics")
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .current_dir(folder)
         .stdin(Stdio::null());
+    if let Some(target) = target {
+        cargo.arg("--target-dir").arg(target);
+    }
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
     let output = cargo.output().context("run cargo")?;
     if !output.status.success() {
         bail!(
-            "`cargo build --bin {PACKAGE}`: {}",
+            "`cargo build --bin {package}`: {}",
             String::from_utf8_lossy(&output.stderr).trim()
         );
     }
-    let path = executable(&String::from_utf8_lossy(&output.stdout))?;
+    let path = executable(package, &String::from_utf8_lossy(&output.stdout))?;
     step.done();
     Ok(path)
 }
 
 /// The executable that cargo's messages name for the package's binary.
-fn executable(messages: &str) -> Result<PathBuf> {
+fn executable(package: &str, messages: &str) -> Result<PathBuf> {
     for line in messages.lines() {
         let message: serde_json::Value =
             serde_json::from_str(line).with_context(|| format!("cargo's message {line}"))?;
-        let ours = message.pointer("/target/name") == Some(&PACKAGE.into());
+        let ours = message.pointer("/target/name") == Some(&package.into());
         if let Some(path) = message.get("executable").and_then(|path| path.as_str())
             && ours
         {
             return Ok(path.into());
         }
     }
-    bail!("cargo named no executable of {PACKAGE}")
+    bail!("cargo named no executable of {package}")
 }
 
 #[cfg(test)]
@@ -77,7 +96,10 @@ mod tests {
 {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"xtask\"},\"executable\":\"/t/xtask\"}
 {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"tsunaro-agent\"},\"executable\":\"/t/agent\"}
 {\"reason\":\"build-finished\",\"success\":true}";
-        assert_eq!(executable(messages).unwrap(), PathBuf::from("/t/agent"));
-        assert!(executable("{\"reason\":\"build-finished\"}").is_err());
+        assert_eq!(
+            executable(AGENT, messages).unwrap(),
+            PathBuf::from("/t/agent")
+        );
+        assert!(executable(CONTROLLER, messages).is_err());
     }
 }
