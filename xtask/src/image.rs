@@ -88,7 +88,8 @@ pub(crate) fn run(args: &ImageArgs) -> Result<PathBuf> {
         .clone()
         .unwrap_or_else(|| dir.join(format!("{TITLE}-{}.oci.tar", platform.architecture)));
 
-    let made = make(&source, platform, purpose, &name, &dir)?;
+    let target = purpose.target_directory(&source);
+    let made = make(&source, platform, purpose, &name, &target)?;
     if args.check {
         let again = source.target_directory.join("image-check");
         if again.exists() {

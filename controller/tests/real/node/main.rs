@@ -13,7 +13,7 @@ mod downgraded;
 mod installed;
 mod made;
 mod many;
-#[path = "../kubernetes/by_hand/site.rs"]
+#[path = "../../../../integration/tests/kubernetes/by_hand/site.rs"]
 #[allow(dead_code, reason = "shared with the tests of the gateway by hand")]
 mod site;
 mod stress;

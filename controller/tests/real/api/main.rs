@@ -10,7 +10,7 @@ mod reading;
 mod rendered;
 mod transitions;
 
-#[path = "../../../controller/tests/support/table.rs"]
+#[path = "../../support/table.rs"]
 #[allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
