@@ -7,12 +7,15 @@ pub(crate) mod bounded;
 mod conditions;
 mod conflicts;
 mod contest;
+mod egresses;
 mod events;
 pub(crate) mod failure;
 mod gather;
+mod hosts;
 mod hub;
 mod kinds;
 mod pass;
+mod policy;
 mod rounds;
 mod sites;
 mod stores;
@@ -38,6 +41,7 @@ use tokio::sync::watch::Receiver;
 
 use crate::crd::{GatewayStatus, TailnetGateway};
 use crate::handover::Handovers;
+use crate::headscale::KeyId;
 use crate::lease::Term;
 use crate::metrics::Metrics;
 use crate::reconcile::Memory;
@@ -83,6 +87,8 @@ pub(crate) struct Known {
     pub(crate) failures: usize,
     /// When keys were minted in the last hour, whatever became of the Secret that says so.
     pub(crate) minted: BTreeSet<jiff::Timestamp>,
+    /// Keys that were minted, until they are seen to be of no use any more.
+    pub(crate) keys: BTreeSet<KeyId>,
     /// UID of the Pod whose end was handed over, until its agent serves again.
     pub(crate) handed_over: Option<String>,
     pub(crate) writes: contest::Writes,

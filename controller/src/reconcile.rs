@@ -20,7 +20,7 @@ pub use plan::{Block, Kind, Plan, Rest, Step, Unresolved, plan};
 pub use site::{SiteSaid, judge_site};
 pub use snapshot::{
     Agent, Child, Control, KeyFate, KeyNotes, KeySecret, Owner, Pod, Receipt, Snapshot, Spec,
-    StateSecret, Subject, Workload, digest, drifted, key_notes, key_secret, ours, pod, receipt,
-    state_secret, workload,
+    StateSecret, Subject, Workload, counts, digest, drifted, key_notes, key_secret, ours, pod,
+    receipt, state_secret, workload,
 };
 pub use status::{Failure, FailureOf, Judgement, Memory, Outcome, Verdict, judge};

@@ -17,12 +17,12 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 pub use agent::{AgentPaths, agent_config, wanted_routes};
-pub use hosts::hosts_file;
+pub use hosts::{HostsFile, Source, hosts_file};
 pub use image::{Image, ImageError};
 use ipnet::Ipv4Net;
 pub use parse::{Object, Parsed, parse};
 pub use pinned::{PINNED_FIELDS, changed_pinned_fields};
-pub use together::{check_together, too_many_targets};
+pub use together::check_together;
 
 use crate::config::DnsConfig;
 use crate::finding::Position;

@@ -24,13 +24,29 @@ const MAX_AGENT: usize = 15_000_000;
 const AGENT: &str = "tsunaro-agent";
 const CONTROLLER: &str = "tsunaro-controller";
 
-/// The image's programs. The first is its entry point.
-const PROGRAMS: [&str; 2] = [AGENT, CONTROLLER];
-
 /// The image's own name.
 const TITLE: &str = "tsunaro";
 const DESCRIPTION: &str =
     "Subnet router and split-DNS resolver between a Kubernetes cluster and a Headscale tailnet";
+
+/// The image's programs. The first is its entry point.
+const PROGRAMS: [&str; 2] = [AGENT, CONTROLLER];
+
+/// What is in the image beside the agent, which is its entry point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Programs {
+    AgentAlone,
+    WithController,
+}
+
+impl Programs {
+    fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::AgentAlone => &[AGENT],
+            Self::WithController => &PROGRAMS,
+        }
+    }
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
@@ -50,6 +66,9 @@ pub(crate) struct ImageArgs {
     /// Build without optimization: quick to make, for tests, not to be shipped.
     #[arg(long, conflicts_with = "check")]
     quick: bool,
+    /// Leave the controller out, for gateways that are installed by hand.
+    #[arg(long)]
+    agent_alone: bool,
 }
 
 /// Builds the tools that making the image needs.
@@ -58,7 +77,8 @@ pub(crate) fn setup() -> Result<()> {
     Ok(())
 }
 
-/// Makes the image that the tests run, under the name that rendered objects give it.
+/// Makes the image that gateways by hand run in the tests, under the name that rendered objects give it. The
+/// controller in it would take a minute more of a cold run.
 pub(crate) fn for_tests() -> Result<PathBuf> {
     run(&ImageArgs {
         output: None,
@@ -66,6 +86,7 @@ pub(crate) fn for_tests() -> Result<PathBuf> {
         architecture: None,
         check: false,
         quick: true,
+        agent_alone: true,
     })
 }
 
@@ -88,15 +109,20 @@ pub(crate) fn run(args: &ImageArgs) -> Result<PathBuf> {
         .clone()
         .unwrap_or_else(|| dir.join(format!("{TITLE}-{}.oci.tar", platform.architecture)));
 
-    let target = purpose.target_directory(&source);
-    let made = make(&source, platform, purpose, &name, &target)?;
+    let programs = if args.agent_alone {
+        Programs::AgentAlone
+    } else {
+        Programs::WithController
+    };
+    let make = |target: &Path| make(&source, platform, purpose, programs, &name, target);
+    let made = make(&purpose.target_directory(&source))?;
     if args.check {
         let again = source.target_directory.join("image-check");
         if again.exists() {
             std::fs::remove_dir_all(&again)
                 .with_context(|| format!("cannot remove {}", again.display()))?;
         }
-        let second = make(&source, platform, purpose, &name, &again)?;
+        let second = make(&again)?;
         compare(&made, &second)?;
         println!("two builds, one digest: {}", made.digest);
     }
@@ -143,10 +169,11 @@ fn make(
     source: &Source,
     platform: Platform,
     purpose: Purpose,
+    programs: Programs,
     name: &str,
     target_dir: &Path,
 ) -> Result<Made> {
-    let programs = build::build(source, platform, purpose, &PROGRAMS, target_dir)?;
+    let programs = build::build(source, platform, purpose, programs.packages(), target_dir)?;
     let image = Image {
         name: name.to_owned(),
         architecture: platform.architecture,

@@ -74,6 +74,7 @@ pub(crate) fn run(node: Node) -> Result<ExitCode> {
                 .canonicalize()
                 .with_context(|| format!("{}", archive.display()))?;
             find(&name)?.handle().import_image(&archive)?;
+            println!("Loaded {}.", archive.display());
         }
         Action::Hold => hold(&name)?,
     }
@@ -123,7 +124,8 @@ fn up(name: &str) -> Result<()> {
     packages::install()?;
     if Held::find(name)?.is_some() {
         bail!(
-            "the node `{name}` runs already: `cargo xtask node{} down` ends it",
+            "the node `{name}` runs already, perhaps somebody else's: `cargo xtask node{} down` ends it, and \
+             `cargo xtask node --name ANOTHER up` starts another one",
             option(name)
         );
     }

@@ -31,7 +31,7 @@ pub(super) async fn carry_out(
     let name = gathered.snapshot.subject.name.clone();
     match step {
         Step::AddFinalizer => {
-            finalizers(context, gathered, json!([FINALIZER])).await?;
+            add_finalizer(context, gathered).await?;
             gathered.snapshot.subject.finalizer = true;
         }
         Step::Pin => {
@@ -61,6 +61,7 @@ pub(super) async fn carry_out(
         Step::BeginRenewal(id) => key::begin_renewal(context, gathered, *id).await?,
         Step::NoteStranger(id) => key::note_stranger(context, gathered, *id).await?,
         Step::ReviveNode(id) => revive(context, gathered, *id).await?,
+        Step::ExpireStrays => key::expire_strays(context, gathered).await?,
         Step::ExpireKey(id) => {
             key::expire(&*server(gathered)?, *id).await?;
             key::empty(context, gathered).await?;
@@ -141,7 +142,7 @@ pub(super) async fn carry_out(
             gathered.snapshot.receipt = Receipt::Missing;
         }
         Step::RemoveFinalizer => {
-            finalizers(context, gathered, json!([])).await?;
+            remove_finalizer(context, gathered).await?;
             gathered.snapshot.subject.finalizer = false;
         }
     }
@@ -187,6 +188,7 @@ pub(super) fn object(gathered: &Gathered, step: &Step) -> String {
         | Step::EmptyKey
         | Step::BeginRenewal(_)
         | Step::NoteStranger(_)
+        | Step::ExpireStrays
         | Step::ExpireKey(_)
         | Step::DeleteKey => format!("Secret {}", names.key_secret),
         Step::Apply(kind) | Step::Delete(kind) => child(kind),
@@ -198,28 +200,51 @@ pub(super) fn object(gathered: &Gathered, step: &Step) -> String {
     }
 }
 
-/// The controller's own part of the list of finalizers; with the UID, so that nothing is created.
-async fn finalizers(context: &Context, gathered: &Gathered, ours: Value) -> Result<(), Stopped> {
+/// With the UID, so that nothing is created.
+async fn add_finalizer(context: &Context, gathered: &Gathered) -> Result<(), Stopped> {
     let subject = &gathered.snapshot.subject;
     let api: Api<TailnetGateway> = Api::all(context.client.clone());
     let patch = json!({
         "apiVersion": "tsunaro.io/v1alpha1",
         "kind": "TailnetGateway",
-        "metadata": { "name": subject.name, "uid": subject.uid, "finalizers": ours },
+        "metadata": { "name": subject.name, "uid": subject.uid, "finalizers": [FINALIZER] },
     });
+    api.patch(&subject.name, &force(), &Patch::Apply(patch))
+        .await
+        .map(drop)
+        .map_err(|error| Stopped::kubernetes(&finalizer_of(&subject.name), &error))
+}
+
+/// No server-side apply: that leaves what another field manager has put there, as who restores a gateway
+/// from a file does.
+async fn remove_finalizer(context: &Context, gathered: &Gathered) -> Result<(), Stopped> {
+    let subject = &gathered.snapshot.subject;
+    let api: Api<TailnetGateway> = Api::all(context.client.clone());
+    let failed = |error: &kube::Error| Stopped::kubernetes(&finalizer_of(&subject.name), error);
+    let live = api
+        .get_opt(&subject.name)
+        .await
+        .map_err(|error| failed(&error))?;
+    let Some(live) = live.filter(|live| live.metadata.uid.as_deref() == Some(&*subject.uid)) else {
+        return Ok(());
+    };
+    let mut left = live.metadata.finalizers.unwrap_or_default();
+    left.retain(|name| name != FINALIZER);
+    let patch = json!({ "metadata": {
+        "uid": subject.uid, "resourceVersion": live.metadata.resource_version, "finalizers": left,
+    } });
     match api
-        .patch(&subject.name, &force(), &Patch::Apply(patch))
+        .patch(&subject.name, &merge(), &Patch::Merge(patch))
         .await
     {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(failed(&error)),
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if subject.deleting && matches!(status.code, 404 | 409) => {
-            Ok(())
-        }
-        Err(error) => Err(Stopped::kubernetes(
-            &format!("finalizer of {}", subject.name),
-            &error,
-        )),
     }
+}
+
+fn finalizer_of(gateway: &str) -> String {
+    format!("finalizer of {gateway}")
 }
 
 fn child(gathered: &mut Gathered, kind: Kind) -> Option<&mut Child> {

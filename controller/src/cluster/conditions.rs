@@ -4,6 +4,65 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::crd;
 
+/// What a condition says, apart from its type.
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    status: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+impl State {
+    pub(super) fn well(reason: &'static str, message: &str) -> Self {
+        Self {
+            status: "True",
+            reason,
+            message: message.to_owned(),
+        }
+    }
+
+    pub(super) fn fault(reason: &'static str, message: String) -> Self {
+        Self {
+            status: "False",
+            reason,
+            message,
+        }
+    }
+
+    pub(super) fn said<'k>(&self, kind: &'k str) -> (&'k str, &'static str, &'static str, String) {
+        (kind, self.status, self.reason, self.message.clone())
+    }
+}
+
+/// One line per transition of a condition.
+pub(super) fn tell(kind: &str, name: &str, before: &[Condition], now: &[Condition]) {
+    for said in now {
+        let same = |old: &Condition| {
+            (&old.type_, &old.status, &old.reason) == (&said.type_, &said.status, &said.reason)
+        };
+        if before.iter().any(same) {
+            continue;
+        }
+        log(kind, name, said, said.status != "True");
+    }
+}
+
+/// A line of the log.
+pub(super) fn log(kind: &str, name: &str, said: &Condition, is_fault: bool) {
+    let Condition {
+        type_: condition,
+        status,
+        reason,
+        message,
+        ..
+    } = said;
+    if is_fault {
+        tracing::warn!(%kind, %name, %condition, %status, %reason, "{message}");
+    } else {
+        tracing::info!(%kind, %name, %condition, %status, %reason, "{message}");
+    }
+}
+
 /// Type, status, reason and message as a condition, in its place after what was said before.
 pub(super) fn dated(
     (kind, status, reason, message): (&str, &str, &str, String),

@@ -1,11 +1,11 @@
 //! Events: one per transition of a condition.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::Resource;
 use kube::runtime::events::{Event, EventType};
+use kube::{Resource, ResourceExt};
 
-use super::Context;
 use super::failure::words;
+use super::{Context, conditions};
 use crate::crd::TailnetGateway;
 use crate::reconcile::names::reason;
 
@@ -42,19 +42,17 @@ pub(super) async fn tell(
             .iter()
             .any(|old| old.type_ == condition.type_ && old.status == "True");
         let on_the_way = ON_THE_WAY.contains(&condition.reason.as_str());
-        let type_ = match condition.status.as_str() {
-            "False" if was_true || !on_the_way => EventType::Warning,
-            _ => EventType::Normal,
+        let is_fault = condition.status == "False" && (was_true || !on_the_way);
+        let type_ = if is_fault {
+            EventType::Warning
+        } else {
+            EventType::Normal
         };
         let text = format!(
             "{}={}: {}",
             condition.type_, condition.status, condition.message
         );
-        tracing::info!(
-            gateway = gateway.metadata.name.as_deref().unwrap_or_default(),
-            condition = %condition.type_, status = %condition.status, reason = %condition.reason,
-            "{}", condition.message
-        );
+        conditions::log("TailnetGateway", &gateway.name_any(), condition, is_fault);
         let note = note(&text);
         let event = Event {
             type_,

@@ -72,12 +72,20 @@ pub(crate) fn words(error: &kube::Error) -> String {
                 "another Service has {address}: give it another address, or this one (kubectl get services \
                  --all-namespaces --field-selector spec.clusterIP={address})"
             ),
+            None if status.message.contains(OUT_OF_RANGE) => format!(
+                "{}; see the cluster's ranges (kubectl get servicecidrs), delete the gateway, and make it again \
+                 with an address of one of them",
+                status.message
+            ),
             None => status.message.clone(),
         },
         other => chain(other),
     };
     clean(&text, TOKEN.get().map_or("", String::as_str))
 }
+
+/// A ClusterIP of another range than the cluster's.
+const OUT_OF_RANGE: &str = "the provided network does not match the current range";
 
 /// The ClusterIP that the API server gave to another Service, perhaps to one that had not asked for it.
 fn taken_address(message: &str) -> Option<std::net::Ipv4Addr> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::Api;
 use kube::runtime::reflector::ObjectRef;
@@ -12,19 +12,20 @@ use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 use tsunaro_model::finding::{Finding, Position};
 use tsunaro_model::gateway::{
-    Egress, Gateway, Located, Object, Tailnet, check_together, too_many_targets, wanted_routes,
+    Egress, Gateway, Located, Object, Tailnet, check_together, wanted_routes,
 };
 
+use super::egresses::{self, Egresses};
 use super::failure::Stopped;
 use super::kinds::Family;
 use super::{Context, conflicts};
 use crate::crd::{self, TailnetGateway};
 use crate::handover;
-use crate::headscale::NodeCache;
+use crate::headscale::{KeyId, NodeCache};
 use crate::reconcile::marks::{FINALIZER, FORGET_NODE, RENEW_LOGIN};
 use crate::reconcile::{
-    self, Agent, Child, Control, KeyFate, KeyNotes, KeySecret, Kind, Receipt, Snapshot, Spec,
-    StateSecret, Subject, digest, key_notes, key_secret, pod, receipt, state_secret,
+    self, Agent, Child, Control, KeyFate, KeyNotes, KeySecret, Kind, Owner, Receipt, Snapshot,
+    Spec, StateSecret, Subject, digest, key_notes, key_secret, pod, receipt, state_secret,
 };
 use crate::render::{Input, Names, render};
 
@@ -56,7 +57,7 @@ pub(super) async fn gather(
             Err(invalid) => (None, Some(invalid.to_string())),
         },
     };
-    let egresses = egresses(context, &object.spec.tailnet_ref.name);
+    let egresses = egresses::of(context, &object.spec.tailnet_ref.name, tailnet.as_ref());
     let spec = spec(context, object, tailnet.as_ref(), &egresses);
     let Some(gateway) = spec.gateway().cloned() else {
         return Ok(Some(without_spec(context, subject, spec, tailnet)));
@@ -77,19 +78,30 @@ pub(super) async fn gather(
     else {
         return Ok(None);
     };
-    let children = children(context, &gateway, tailnet.as_ref(), &egresses, &subject.uid).await?;
+    let children = children(
+        context,
+        &gateway,
+        tailnet.as_ref(),
+        &egresses.taken,
+        &subject.uid,
+    )
+    .await?;
     let contested = context
         .known()
         .get(&subject.uid)
         .map(|known| known.writes.contested(&children, Instant::now()))
         .unwrap_or_default();
-    let pod_object = pod_of(context, &gateway.name, &names.pod, fresh).await?;
+    let pod_object = match foreign_pod(&children, &subject.uid) {
+        true => None,
+        false => pod_of(context, &gateway.name, &names.pod, fresh).await?,
+    };
     let pod = pod_object.as_deref().map(pod);
     let agent = agent_of(context, &subject.name, pod.as_ref());
     let key_version = key.as_ref().and_then(ResourceExt::resource_version);
     let mut notes = key_notes(key.as_ref(), &subject.uid);
     let key = key_secret(key.as_ref(), &subject.uid);
     notes.minted = minted(context, &key, &subject.uid);
+    notes.strays = strays(context, &key, &receipt, &subject.uid);
     let key_fate = fate(server.as_deref(), &key, &agent).await;
     let mounts = mounts(context, &children, tailnet.as_ref(), &key);
     let state = state_secret(state.as_ref(), &subject.uid, &receipt);
@@ -143,7 +155,7 @@ fn spec(
     context: &Context,
     object: &TailnetGateway,
     tailnet: Option<&Tailnet>,
-    egresses: &[Egress],
+    egresses: &Egresses,
 ) -> Spec {
     let (mut gateway, warnings) = match crd::gateway(object) {
         Ok(valid) => valid,
@@ -154,17 +166,17 @@ fn spec(
         if let Some(conflict) = conflicts::with_older(object, &context.stores.gateways.state()) {
             return Spec::Invalid(conflict);
         }
-        let position = Position { line: 1, column: 1 };
-        if let Some(many) = too_many_targets(&gateway, egresses, position) {
-            return Spec::Invalid(sentence(&many));
-        }
         if let Some(reserved) = tailnet.and_then(|tailnet| reserved(&gateway, tailnet)) {
             return Spec::Invalid(reserved);
         }
     }
     Spec::Valid {
-        wanted: wanted_routes(&gateway, egresses),
-        warnings: warnings.iter().map(sentence).collect(),
+        wanted: wanted_routes(&gateway, &egresses.taken),
+        warnings: warnings
+            .iter()
+            .map(sentence)
+            .chain(left_out(&gateway, egresses).iter().cloned())
+            .collect(),
         gateway: Box::new(gateway),
     }
 }
@@ -188,15 +200,12 @@ fn sentence(finding: &Finding) -> String {
     format!("{}: {}; {}", finding.field, finding.what, finding.fix)
 }
 
-/// Egresses of a tailnet, without those that are not valid.
-pub(super) fn egresses(context: &Context, tailnet: &str) -> Vec<Egress> {
-    context
-        .stores
-        .egresses
-        .state_filter(|egress| egress.spec.tailnet_ref.name == tailnet)
-        .iter()
-        .filter_map(|egress| crd::egress(egress).ok())
-        .collect()
+fn left_out<'e>(gateway: &Gateway, egresses: &'e Egresses) -> &'e [String] {
+    if gateway.routes.advertise_egress_targets {
+        &egresses.left_out
+    } else {
+        &[]
+    }
 }
 
 fn agent_of(context: &Context, gateway: &str, pod: Option<&reconcile::Pod>) -> Agent {
@@ -268,8 +277,17 @@ fn minted(context: &Context, key: &KeySecret, uid: &str) -> Vec<Timestamp> {
     let mut known = context.known();
     let minted = &mut known.entry(uid.to_owned()).or_default().minted;
     minted.extend(key.minted_lately(now));
-    minted.retain(|at| now.duration_since(*at) < SignedDuration::from_hours(1));
+    minted.retain(|at| reconcile::counts(*at, now));
     minted.iter().copied().collect()
+}
+
+/// Keys of this gateway besides the one in the Secret: who deletes that leaves them usable.
+fn strays(context: &Context, key: &KeySecret, receipt: &Receipt, uid: &str) -> BTreeSet<KeyId> {
+    let mut known = context.known();
+    let keys = &mut known.entry(uid.to_owned()).or_default().keys;
+    keys.extend(key.id());
+    let all = keys.iter().copied().chain(receipt.key());
+    all.filter(|id| Some(*id) != key.id()).collect()
 }
 
 /// What became of the key in the Secret, if the agent says that it was refused.
@@ -369,9 +387,23 @@ async fn pod_of(
     if live {
         let namespace = &context.settings.namespace;
         let api: Api<Pod> = Api::namespaced(context.client.clone(), namespace);
-        return Ok(read(&api, "Pod", name).await?.map(Arc::new));
+        let found: Option<Pod> = read(&api, "Pod", name).await?;
+        // One of the same name that is somebody else's is no Pod of ours.
+        return Ok(found.filter(|pod| is_of(pod, gateway)).map(Arc::new));
     }
     Ok(context.pod_of(gateway))
+}
+
+/// Whether the StatefulSet of this name, and so its Pod, is somebody else's.
+fn foreign_pod(children: &[Child], uid: &str) -> bool {
+    let mut children = children.iter();
+    let workload = children.find(|child| child.kind == Kind::StatefulSet);
+    workload.is_some_and(|child| matches!(child.owner(uid), Owner::Foreign(_)))
+}
+
+fn is_of(pod: &Pod, gateway: &str) -> bool {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.kind == "StatefulSet" && owner.name == gateway)
 }
 
 async fn read<K>(api: &Api<K>, kind: &str, name: &str) -> Result<Option<K>, Stopped>

@@ -60,7 +60,7 @@ async fn one(context: Arc<Context>, name: String) -> String {
             () = tokio::time::sleep_until(began + context.settings.headscale_interval) => {}
             () = wake.notified() => {
                 // New names are served at once; the rest has its pace.
-                tailnets::names(&context, &object).await;
+                tailnet.names(&context, &object).await;
                 tokio::time::sleep_until(began + HURRY).await;
             }
         }

@@ -54,6 +54,12 @@ pub(super) async fn say(
         if status == before {
             continue;
         }
+        conditions::tell(
+            "TailnetSite",
+            &object.name_any(),
+            &before.conditions,
+            &status.conditions,
+        );
         let name = object.name_any();
         let api: Api<TailnetSite> = Api::all(context.client.clone());
         let patch =

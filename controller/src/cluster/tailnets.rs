@@ -5,23 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{Api, Patch};
 use serde_json::{Value, json};
-use tsunaro_model::gateway::{self, Egress, hosts_file, wanted_routes};
+use tsunaro_model::gateway;
 
-use super::conflicts::age;
+use super::conditions::{self, State};
 use super::failure::words;
 use super::hub::View;
-use super::kinds::Family;
-use super::{Context, apply, conditions, gather, sites};
+use super::{Context, apply, hosts, policy, sites};
 use crate::crd;
 use crate::headscale::{ApiKey, Headscale, Node, NodeCache, NodeList, ServerUrl, Trust};
 use crate::metrics::TailnetLabel;
-use crate::reconcile::marks::{MANAGED_BY, MANAGER};
 use crate::reconcile::names::{condition, reason};
-use crate::reconcile::policy::{self, Need};
 
 /// Lists of nodes that passes ask for are shared for this long.
 const SHARED: Duration = Duration::from_millis(500);
@@ -31,8 +28,12 @@ pub(super) struct Tailnet {
     name: String,
     /// The key's text and the server that it was made for.
     server: Option<(String, String, Arc<NodeCache>)>,
+    /// Headscale did not give the last list.
+    failed: bool,
     policy: Option<Arc<Value>>,
-    policy_said: (bool, &'static str, String),
+    policy_said: State,
+    /// What is wrong with the hosts file.
+    hosts_said: Option<State>,
     /// What each gateway was last shown of the nodes.
     shown: BTreeMap<String, String>,
 }
@@ -42,8 +43,10 @@ impl Tailnet {
         Self {
             name,
             server: None,
+            failed: false,
             policy: None,
-            policy_said: (true, reason::POLICY_CURRENT, String::new()),
+            policy_said: policy::current(),
+            hosts_said: None,
             shown: BTreeMap::new(),
         }
     }
@@ -55,11 +58,11 @@ impl Tailnet {
             self.trigger_all(context).await;
             return;
         };
-        let hosts_taken = hosts_taken(context, object);
-        if slow && hosts_taken.is_none() {
-            hosts(context, &tailnet).await;
+        if slow {
+            self.hosts_said = hosts::write(context, object, &tailnet).await.err();
         }
-        let server = self.server(context, &tailnet, slow).await;
+        // A key that Headscale refused may have been replaced.
+        let server = self.server(context, &tailnet, slow || self.failed).await;
         let nodes = match &server {
             Ok(server) => {
                 context.metrics.node_lists.inc();
@@ -68,6 +71,7 @@ impl Tailnet {
             }
             Err(why) => Err(why.clone()),
         };
+        self.failed = nodes.is_err();
         let label = TailnetLabel {
             tailnet: self.name.clone(),
         };
@@ -77,7 +81,7 @@ impl Tailnet {
             && let Ok(server) = &server
             && nodes.is_ok()
         {
-            self.policy(context, &tailnet, server).await;
+            self.look_at_policy(context, object, &tailnet, server).await;
         }
         let first = context.hub.view(&self.name).is_none();
         context.hub.set(
@@ -88,8 +92,7 @@ impl Tailnet {
                 policy: self.policy.clone(),
             },
         );
-        self.say(context, object, hosts_taken, &server, &nodes)
-            .await;
+        self.say(context, object, &server, &nodes).await;
         sites::say(context, &tailnet, nodes.as_deref()).await;
         if first {
             self.trigger_all(context).await;
@@ -150,96 +153,54 @@ impl Tailnet {
         Ok(server)
     }
 
-    async fn policy(&mut self, context: &Context, tailnet: &gateway::Tailnet, server: &NodeCache) {
-        let gateways = context.stores.gateways_of(&self.name);
-        if gateways.is_empty() {
-            return;
+    /// Writes the hosts file of a Tailnet that is valid.
+    pub(super) async fn names(&mut self, context: &Context, object: &crd::Tailnet) {
+        if let Ok((tailnet, _)) = crd::tailnet(object) {
+            self.hosts_said = hosts::write(context, object, &tailnet).await.err();
         }
-        let egresses = gather::egresses(context, &self.name);
-        let needs = needs(&gateways, tailnet, &egresses);
-        let result = self.policy_or_why(context, tailnet, server, &needs).await;
-        self.policy_said = match result {
-            Ok(missing) if missing.is_empty() => (
-                true,
-                reason::POLICY_CURRENT,
-                "the policy has what the gateways need".to_owned(),
-            ),
-            Ok(missing) => (
-                false,
-                reason::LINES_MISSING,
-                format!("the policy lacks: {}", missing.join("; ")),
-            ),
-            Err(why) => (false, reason::POLICY_FAILED, why),
-        };
     }
 
-    async fn policy_or_why(
+    async fn look_at_policy(
         &mut self,
         context: &Context,
+        object: &crd::Tailnet,
         tailnet: &gateway::Tailnet,
         server: &NodeCache,
-        needs: &[Need],
-    ) -> Result<Vec<String>, String> {
-        let text = match server.source().policy().await {
-            Ok(policy) => policy.map(|policy| policy.text).unwrap_or_default(),
-            Err(error) => return Err(error.to_string()),
-        };
-        let mut current =
-            policy::parse(&text).map_err(|error| format!("Headscale's policy: {error}"))?;
-        if let gateway::Policy::Apply { base } = &tailnet.policy {
-            let base = match base {
-                Some(base) => base_policy(context, base)?,
-                // Nothing is taken away from a policy that only Headscale has.
-                None => current.clone(),
-            };
-            let wanted =
-                policy::merge(&base, needs).map_err(|error| format!("the base policy: {error}"))?;
-            if wanted != current {
-                let text = format!("{wanted:#}");
-                server
-                    .source()
-                    .set_policy(&text)
-                    .await
-                    .map_err(|error| error.to_string())?;
-                tracing::info!(tailnet = %self.name, "Applied the policy");
-                current = wanted;
-            }
+    ) {
+        if context.stores.gateways_of(&self.name).is_empty() {
+            return;
         }
-        let missing = policy::missing(&current, needs);
-        self.policy = Some(Arc::new(current));
-        Ok(missing)
+        (self.policy_said, self.policy) = match policy::look(context, object, tailnet, server).await
+        {
+            Ok((said, policy)) => (said, Some(policy)),
+            Err(why) => (State::fault(reason::POLICY_FAILED, why), self.policy.take()),
+        };
     }
 
     async fn say(
         &self,
         context: &Context,
         object: &crd::Tailnet,
-        hosts_taken: Option<String>,
         server: &Result<Arc<NodeCache>, String>,
         nodes: &Result<Arc<NodeList>, String>,
     ) {
-        let ready = match (server, nodes, hosts_taken) {
-            (Err(why), _, _) => (false, reason::API_KEY_INVALID, why.clone()),
-            (Ok(_), Err(why), _) => (false, reason::HEADSCALE_UNREACHABLE, why.clone()),
-            (Ok(_), Ok(_), Some(why)) => (false, reason::HOSTS_TAKEN, why),
-            (Ok(_), Ok(_), None) => (
-                true,
-                reason::HEADSCALE_REACHABLE,
-                "Headscale answers".to_owned(),
-            ),
+        let ready = match (server, nodes, &self.hosts_said) {
+            (Err(why), _, _) => State::fault(reason::API_KEY_INVALID, why.clone()),
+            (Ok(_), Err(why), _) => State::fault(reason::HEADSCALE_UNREACHABLE, why.clone()),
+            (Ok(_), Ok(_), Some(said)) => said.clone(),
+            (Ok(_), Ok(_), None) => State::well(reason::HEADSCALE_REACHABLE, "Headscale answers"),
         };
         let before = object.status.clone().unwrap_or_default();
-        let conditions = [
+        let conditions: Vec<_> = [
             (condition::READY, &ready),
             (condition::POLICY_IN_SYNC, &self.policy_said),
         ]
         .into_iter()
-        .map(|(kind, (status, reason, message))| {
-            let status = if *status { "True" } else { "False" };
-            let said = (kind, status, *reason, message.clone());
-            conditions::dated(said, &before, object.metadata.generation)
+        .map(|(kind, state)| {
+            conditions::dated(state.said(kind), &before, object.metadata.generation)
         })
         .collect();
+        conditions::tell("Tailnet", &self.name, &before.conditions, &conditions);
         let status = crd::Status {
             observed_generation: object.metadata.generation,
             conditions,
@@ -317,122 +278,4 @@ fn seen_by(gateway: &crd::TailnetGateway, nodes: &NodeList) -> String {
         })
         .collect();
     format!("{own:?} {servers:?}")
-}
-
-/// What the gateways of a tailnet need in its policy, apart from those that create nothing.
-fn needs(
-    gateways: &[Arc<crd::TailnetGateway>],
-    tailnet: &gateway::Tailnet,
-    egresses: &[Egress],
-) -> Vec<Need> {
-    gateways
-        .iter()
-        .filter(|object| object.metadata.deletion_timestamp.is_none())
-        .filter_map(|object| crd::gateway(object).ok())
-        .filter(|(gateway, _)| !gateway.suspend || gateway.pinned)
-        .map(|(gateway, _)| Need::of(&gateway, tailnet, &wanted_routes(&gateway, egresses)))
-        .collect()
-}
-
-fn base_policy(context: &Context, base: &gateway::KeyRef) -> Result<Value, String> {
-    let gateway::KeyRef { name, key } = base;
-    let namespace = &context.settings.namespace;
-    let map = context
-        .stores
-        .object(Family::ConfigMap, namespace, name)
-        .ok_or_else(|| {
-            format!("ConfigMap {namespace}/{name} with the base policy does not exist")
-        })?;
-    let text = map
-        .get("data")
-        .and_then(|data| data.get(key)?.as_str().map(str::to_owned))
-        .ok_or_else(|| format!("ConfigMap {namespace}/{name} has no {key}"))?;
-    policy::parse(&text).map_err(|error| format!("ConfigMap {namespace}/{name}: {error}"))
-}
-
-/// Writes the hosts file of a Tailnet that is valid.
-pub(super) async fn names(context: &Context, object: &crd::Tailnet) {
-    if let Ok((tailnet, _)) = crd::tailnet(object)
-        && hosts_taken(context, object).is_none()
-    {
-        hosts(context, &tailnet).await;
-    }
-}
-
-/// Which older Tailnet has its names written into the same ConfigMap: two would write over each other.
-/// One that is somebody else's they may both read.
-fn hosts_taken(context: &Context, object: &crd::Tailnet) -> Option<String> {
-    let named = |tailnet: &crd::Tailnet| {
-        let dns = tailnet.spec.dns.as_ref()?;
-        Some(dns.hosts_config_map.as_ref()?.name.clone())
-    };
-    let ours = named(object)?;
-    let namespace = &context.settings.namespace;
-    let map = context.stores.object(Family::ConfigMap, namespace, &ours)?;
-    let labels = map.pointer("/metadata/labels")?;
-    if labels.get(MANAGED_BY)?.as_str()? != MANAGER {
-        return None;
-    }
-    let all = context.stores.tailnets.state();
-    let other = all.iter().find(|other| {
-        named(other.as_ref()).is_some_and(|theirs| theirs == ours)
-            && age(other.as_ref()) < age(object)
-            && other.metadata.deletion_timestamp.is_none()
-            // One that is not valid writes nothing.
-            && crd::tailnet(other).is_ok()
-    })?;
-    Some(format!(
-        "hostsConfigMap: the names of Tailnet {} are written into ConfigMap {ours}, and they stay; name another one",
-        other.name_any()
-    ))
-}
-
-/// Writes the hosts file, unless somebody else does.
-async fn hosts(context: &Context, tailnet: &gateway::Tailnet) {
-    let Some(gateway::KeyRef { name, key }) = &tailnet.hosts else {
-        return;
-    };
-    let namespace = &context.settings.namespace;
-    let api: Api<ConfigMap> = Api::namespaced(context.client.clone(), namespace);
-    let live = match api.get_opt(name).await {
-        Ok(live) => live,
-        Err(error) => {
-            tracing::warn!(config_map = %name, error = %words(&error), "The hosts file cannot be read");
-            return;
-        }
-    };
-    let ours = live
-        .as_ref()
-        .is_none_or(|map| map.labels().get(MANAGED_BY).map(String::as_str) == Some(MANAGER));
-    if !ours {
-        return;
-    }
-    let ingresses: Vec<_> = context
-        .stores
-        .ingresses
-        .state()
-        .iter()
-        .filter_map(|ingress| crd::ingress(ingress).ok())
-        .collect();
-    let text = hosts_file(
-        tailnet,
-        &gather::egresses(context, &tailnet.name),
-        &ingresses,
-    );
-    let same = live.and_then(|map| map.data?.get(key).cloned()).as_ref() == Some(&text);
-    if same {
-        return;
-    }
-    let map = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": { "name": name, "labels": { MANAGED_BY: MANAGER } },
-        "data": { key: text },
-    });
-    match api.patch(name, &apply::force(), &Patch::Apply(map)).await {
-        Ok(_) => tracing::info!(config_map = %name, "Wrote the hosts file"),
-        Err(error) => {
-            tracing::warn!(config_map = %name, error = %words(&error), "The hosts file cannot be written");
-        }
-    }
 }

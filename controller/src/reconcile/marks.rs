@@ -32,6 +32,8 @@ pub const MOUNTS: &str = "tsunaro.io/mounts";
 pub const FORGET_NODE: &str = "tsunaro.io/forget-node";
 /// Label of what the controller made; a hosts ConfigMap without it is managed elsewhere.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Annotation of a hosts ConfigMap that the controller writes: the Tailnet whose names are in it.
+pub const HOSTS_OF: &str = "tsunaro.io/hosts-of";
 /// Keys of the receipt.
 pub const RECEIPT_UID: &str = "gatewayUID";
 /// Name of the gateway.

@@ -110,12 +110,18 @@ pub mod reason {
     pub const DELETION_BLOCKED: &str = "DeletionBlocked";
     /// Headscale answers.
     pub const HEADSCALE_REACHABLE: &str = "HeadscaleReachable";
-    /// Another Tailnet has its names in the same ConfigMap.
+    /// The ConfigMap for the names is another Tailnet's, or has something else in it.
     pub const HOSTS_TAKEN: &str = "HostsTaken";
+    /// The ConfigMap has no room for all names.
+    pub const HOSTS_INCOMPLETE: &str = "HostsIncomplete";
+    /// The ConfigMap for the names could not be read or written.
+    pub const HOSTS_NOT_WRITTEN: &str = "HostsNotWritten";
     /// The policy is as it should be.
     pub const POLICY_CURRENT: &str = "PolicyCurrent";
     /// The policy lacks lines.
     pub const LINES_MISSING: &str = "LinesMissing";
+    /// Another Tailnet sets the policy of the same Headscale.
+    pub const POLICY_TAKEN: &str = "PolicyTaken";
     /// The policy cannot be read or written.
     pub const POLICY_FAILED: &str = "PolicyFailed";
 }

@@ -107,6 +107,8 @@ pub enum Step {
     Delete(Kind),
     /// Delete the node at Headscale.
     DeleteNode(NodeId),
+    /// Expire the gateway's keys that are in no Secret any more.
+    ExpireStrays,
     /// Expire the unused key in the Secret.
     ExpireKey(KeyId),
     /// Delete the key Secret.
@@ -138,6 +140,7 @@ impl Step {
             Self::ApproveRoutes(..) => "approve_routes",
             Self::Delete(_) => "delete",
             Self::DeleteNode(_) => "delete_node",
+            Self::ExpireStrays => "expire_strays",
             Self::ExpireKey(_) => "expire_key",
             Self::DeleteKey => "delete_key",
             Self::DeleteState => "delete_state",

@@ -1,11 +1,17 @@
 //! Headscale's policy: what gateways need in it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::Ipv4Net;
-use jsonc_parser::{ParseOptions, parse_to_serde_value};
+use jsonc_parser::tokens::Token;
+use jsonc_parser::{ParseOptions, Scanner, parse_to_serde_value};
 use serde_json::{Map, Value, json};
 use tsunaro_model::gateway::{Gateway, Tailnet};
+
+/// Objects and lists within each other at most. The parser goes down by recursion, and a policy has four.
+const DEPTH: usize = 64;
+/// Prefixes in the lines for a person at most: they are part of a condition, which is stored.
+const SHOWN: usize = 32;
 
 /// What one gateway needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +30,9 @@ pub enum InvalidPolicy {
     /// Not HuJSON.
     #[error("it is not JSON with comments: {0}")]
     Syntax(String),
+    /// Nobody writes such a one.
+    #[error("it has objects and lists more than {DEPTH} deep")]
+    Deep,
     /// Something else than a map.
     #[error("it is no JSON object")]
     NotAnObject,
@@ -58,6 +67,9 @@ pub fn parse(text: &str) -> Result<Value, InvalidPolicy> {
         allow_loose_object_property_names: false,
         ..ParseOptions::default()
     };
+    if is_deep(text) {
+        return Err(InvalidPolicy::Deep);
+    }
     let value = parse_to_serde_value(text, &options)
         .map_err(|error| InvalidPolicy::Syntax(error.to_string()))?;
     match value {
@@ -65,6 +77,23 @@ pub fn parse(text: &str) -> Result<Value, InvalidPolicy> {
         Some(value @ Value::Object(_)) => Ok(value),
         Some(_) => Err(InvalidPolicy::NotAnObject),
     }
+}
+
+/// A text that is no JSON is not deep: that is for the parser to say.
+fn is_deep(text: &str) -> bool {
+    let mut scanner = Scanner::new(text);
+    let mut depth = 0_usize;
+    while let Ok(Some(token)) = scanner.scan() {
+        match token {
+            Token::OpenBrace | Token::OpenBracket => depth += 1,
+            Token::CloseBrace | Token::CloseBracket => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEPTH {
+            return true;
+        }
+    }
+    false
 }
 
 /// The base with what these gateways need.
@@ -101,34 +130,51 @@ pub fn merge(base: &Value, needs: &[Need]) -> Result<Value, InvalidPolicy> {
     Ok(policy)
 }
 
-/// The lines that a policy lacks, as a person would add them.
-pub fn missing(policy: &Value, needs: &[Need]) -> Vec<String> {
-    let mut lines = BTreeSet::new();
+/// What a policy lacks, as one JSON object to be merged into it, and in words what there is no room for.
+/// None if it lacks nothing.
+pub fn missing(policy: &Value, needs: &[Need]) -> Option<String> {
     let owners = policy.get("tagOwners").and_then(Value::as_object);
     let routes = policy
         .pointer("/autoApprovers/routes")
         .and_then(Value::as_object);
+    let tags: BTreeSet<&String> = needs
+        .iter()
+        .flat_map(|need| &need.tags)
+        .filter(|tag| !owners.is_some_and(|owners| owners.contains_key(*tag)))
+        .collect();
+    let mut prefixes: BTreeMap<Ipv4Net, BTreeSet<&String>> = BTreeMap::new();
     for need in needs {
-        for tag in &need.tags {
-            if !owners.is_some_and(|owners| owners.contains_key(tag)) {
-                lines.insert(format!("\"tagOwners\": {{ \"{tag}\": [] }}"));
-            }
-        }
         for prefix in &need.routes {
             if !is_approved(routes, *prefix, need) {
-                let tags: Vec<String> = need
-                    .approvers
-                    .iter()
-                    .map(|tag| format!("\"{tag}\""))
-                    .collect();
-                lines.insert(format!(
-                    "\"autoApprovers\": {{ \"routes\": {{ \"{prefix}\": [{}] }} }}",
-                    tags.join(", ")
-                ));
+                prefixes.entry(*prefix).or_default().extend(&need.approvers);
             }
         }
     }
-    lines.into_iter().collect()
+    let mut lines = Map::new();
+    if !tags.is_empty() {
+        let tags: Map<String, Value> = tags
+            .into_iter()
+            .map(|tag| (tag.clone(), json!([])))
+            .collect();
+        lines.insert("tagOwners".to_owned(), tags.into());
+    }
+    let more = prefixes.len().saturating_sub(SHOWN);
+    if !prefixes.is_empty() {
+        let routes: Map<String, Value> = prefixes
+            .into_iter()
+            .take(SHOWN)
+            .map(|(prefix, tags)| (prefix.to_string(), json!(tags)))
+            .collect();
+        lines.insert("autoApprovers".to_owned(), json!({ "routes": routes }));
+    }
+    if lines.is_empty() {
+        return None;
+    }
+    let lines = Value::from(lines);
+    Some(match more {
+        0 => lines.to_string(),
+        more => format!("{lines}, and {more} more prefixes, unless a wider one approves them"),
+    })
 }
 
 /// Headscale approves a prefix that lies in one of its approvers' (`NodeCanApproveRoute`,

@@ -13,7 +13,7 @@ use ipnet::{IpNet, Ipv4Net};
 use jiff::Timestamp;
 pub use pod::{Pod, Workload, pod, workload};
 pub use secrets::{
-    KeyFate, KeyNotes, KeySecret, Receipt, StateSecret, key_notes, key_secret, receipt,
+    KeyFate, KeyNotes, KeySecret, Receipt, StateSecret, counts, key_notes, key_secret, receipt,
     state_secret,
 };
 use serde_json::Value;

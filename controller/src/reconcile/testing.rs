@@ -232,6 +232,12 @@ impl World {
                 }
                 snapshot.key = KeySecret::Idle { minted };
             }
+            Step::ExpireStrays => {
+                let strays = std::mem::take(&mut snapshot.notes.strays);
+                for key in &mut self.keys {
+                    key.expired |= strays.contains(&key.id);
+                }
+            }
             Step::MintKey => {
                 let nanos = i32::try_from(self.keys.len()).unwrap() + 1;
                 let expiration = self.now + SignedDuration::new(86_400, nanos);

@@ -205,19 +205,45 @@ fn the_hosts_file_is_sorted_and_its_parser_takes_it_without_a_remark() {
         ingress("later", None, None),
         ingress(&"x".repeat(60), Some("namespace"), Some([198, 51, 100, 22])),
     ];
-    let file = hosts_file(&tailnet(), &egresses, &ingresses);
+    let file = |egresses: &[Egress]| {
+        let egresses = egresses.iter().map(Source::Egress);
+        hosts_file(
+            &tailnet(),
+            egresses.chain(ingresses.iter().map(Source::Ingress)),
+            1 << 20,
+        )
+    };
+    let HostsFile { text, left_out } = file(&egresses);
+    assert_eq!(left_out, 0);
     assert_eq!(
-        file,
+        text,
         "# Names of the tailnet corp, written by the controller.\n\
          10.0.10.20 billing-db.prod-1.tailnet.example.internal\n\
          198.51.100.20 kube-api-platform.prod-1.tailnet.example.internal\n\
          10.0.10.20 proxy.corp.example\n\
          198.51.100.21 web-default.prod-1.tailnet.example.internal\n"
     );
-    let parsed = crate::hosts::Hosts::parse(file.as_bytes()).unwrap();
+    let parsed = crate::hosts::Hosts::parse(text.as_bytes()).unwrap();
     assert_eq!((parsed.entries.len(), parsed.findings.len()), (4, 0));
     let reversed: Vec<_> = egresses.iter().rev().cloned().collect();
-    assert_eq!(hosts_file(&tailnet(), &reversed, &ingresses), file);
+    assert_eq!(file(&reversed).text, text);
+}
+
+#[test]
+fn a_hosts_file_that_is_full_keeps_the_first_names_and_counts_the_others() {
+    let egresses = [
+        egress("corp", [10, 0, 10, 20], &["z.example", "y.example"]),
+        egress("corp", [10, 0, 10, 21], &["a.example"]),
+        egress("corp", [10, 0, 10, 20], &["z.example"]),
+    ];
+    let file = |most| hosts_file(&tailnet(), egresses.iter().map(Source::Egress), most);
+    let whole = file(1 << 20);
+    assert_eq!(whole.left_out, 0);
+    let one_octet_less = file(whole.text.len() - 1);
+    assert_eq!(one_octet_less.left_out, 1);
+    assert!(!one_octet_less.text.contains("a.example"));
+    assert!(one_octet_less.text.contains("z.example"));
+    assert_eq!(file(whole.text.len()), whole);
 }
 
 #[test]

@@ -41,12 +41,21 @@ pub fn check_together(objects: &[&Located]) -> Vec<(usize, Finding)> {
                 .filter(|tailnet| tailnet.name == gateway.tailnet)
                 .flat_map(|tailnet| reserved(gateway, tailnet, *position));
             findings.extend(reserved.map(|finding| (index, finding)));
+            let api_keys =
+                tailnets(objects).filter_map(|tailnet| with_api_key(gateway, tailnet, *position));
+            findings.extend(api_keys.map(|finding| (index, finding)));
             let egresses = objects.iter().filter_map(|located| match &located.object {
                 Object::Egress(egress) => Some(egress),
                 _ => None,
             });
             let many = too_many_targets(gateway, egresses, *position);
             findings.extend(many.map(|finding| (index, finding)));
+        }
+        if let Object::Egress(egress) = object {
+            let reserved = tailnets(objects)
+                .filter(|tailnet| tailnet.name == egress.tailnet)
+                .flat_map(|tailnet| reserved_target(egress, tailnet, *position));
+            findings.extend(reserved.map(|finding| (index, finding)));
         }
     }
     findings
@@ -184,8 +193,39 @@ fn reserved(gateway: &Gateway, tailnet: &Tailnet, position: Position) -> Vec<Fin
     findings
 }
 
+fn reserved_target(egress: &Egress, tailnet: &Tailnet, position: Position) -> Option<Finding> {
+    let mut taken = tailnet.reserved_networks.iter();
+    let network = taken.find(|network| network.contains(&egress.target))?;
+    let what = format!(
+        "{} is in {network}, which the Tailnet {} reserves",
+        egress.target, tailnet.name
+    );
+    let fix = "remove one of the two: no gateway advertises what is reserved";
+    Some(error("spec.target", what, fix, position))
+}
+
+/// tailscaled would write its state into the Secret, and a deletion would take it.
+fn with_api_key(gateway: &Gateway, tailnet: &Tailnet, position: Position) -> Option<Finding> {
+    let Gateway {
+        name, state_secret, ..
+    } = gateway;
+    let field = if *state_secret == tailnet.api_key.name {
+        "spec.stateSecretRef.name"
+    } else if format!("{name}-authkey") == tailnet.api_key.name {
+        "metadata.name"
+    } else {
+        return None;
+    };
+    let what = format!(
+        "the Secret `{}` has the API key of the Tailnet {}",
+        tailnet.api_key.name, tailnet.name
+    );
+    let fix = "give the gateway a Secret of its own";
+    Some(error(field, what, fix, position))
+}
+
 /// Whether a gateway is to advertise more egress targets than its agent takes.
-pub fn too_many_targets<'e>(
+fn too_many_targets<'e>(
     gateway: &Gateway,
     egresses: impl IntoIterator<Item = &'e Egress>,
     position: Position,

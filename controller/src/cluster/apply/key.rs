@@ -15,7 +15,7 @@ use crate::cluster::failure::Stopped;
 use crate::cluster::gather::Gathered;
 use crate::headscale::{self, KeyId, MintRequest, NodeCache, NodeId};
 use crate::reconcile::marks::{KEY_EXPIRATION, KEY_ID, MINTED, RENEWING, STRANGERS};
-use crate::reconcile::{KeySecret, key_notes, key_secret};
+use crate::reconcile::{KeyNotes, KeySecret, key_notes, key_secret};
 use crate::render::AUTH_KEY;
 
 /// How long a key is valid.
@@ -57,6 +57,7 @@ pub(super) async fn mint(context: &Context, gathered: &mut Gathered) -> Result<(
         let data = json!({ AUTH_KEY: null });
         patch(context, gathered, &annotations, &data).await?;
     }
+    expire_strays(context, gathered).await?;
     // One that was held up until now would mint beside its successor, who discards only what was minted.
     context.go_on()?;
     let key = server
@@ -64,6 +65,8 @@ pub(super) async fn mint(context: &Context, gathered: &mut Gathered) -> Result<(
         .mint_key(&MintRequest { tags, expiration })
         .await?;
     context.metrics.keys_minted.inc();
+    let uid = gathered.snapshot.subject.uid.clone();
+    context.known().entry(uid).or_default().keys.insert(key.id);
     tracing::info!(gateway = %gathered.snapshot.subject.name, id = %key.id, "Minted a pre-auth key");
     let text = ByteString(key.key.secret().as_bytes().to_vec());
     let annotations = json!({ KEY_ID: key.id.to_string() });
@@ -80,6 +83,31 @@ pub(super) async fn mint(context: &Context, gathered: &mut Gathered) -> Result<(
         }
     }
     kept.map_err(|error| failed(gathered, &error))
+}
+
+/// Ends those that are still usable: whoever deleted the Secret that they were in.
+pub(super) async fn expire_strays(
+    context: &Context,
+    gathered: &mut Gathered,
+) -> Result<(), Stopped> {
+    let strays = std::mem::take(&mut gathered.snapshot.notes.strays);
+    if strays.is_empty() {
+        return Ok(());
+    }
+    let server = server(gathered)?;
+    let now = Timestamp::now();
+    for key in server.source().keys().await? {
+        if !strays.contains(&key.id) || !key.is_usable(now) {
+            continue;
+        }
+        expire(&server, key.id).await?;
+        tracing::info!(id = %key.id, "Expired a pre-auth key that is in no Secret any more");
+    }
+    let uid = &gathered.snapshot.subject.uid;
+    if let Some(known) = context.known().get_mut(uid) {
+        known.keys.retain(|id| !strays.contains(id));
+    }
+    Ok(())
 }
 
 /// Ends a key; one that Headscale does not know is at its end.
@@ -197,9 +225,12 @@ fn seen(gathered: &mut Gathered, secret: &Secret) {
     let uid = &gathered.snapshot.subject.uid;
     gathered.key_version = secret.resource_version();
     gathered.snapshot.key = key_secret(Some(secret), uid);
-    let minted = std::mem::take(&mut gathered.snapshot.notes.minted);
-    gathered.snapshot.notes = key_notes(Some(secret), uid);
-    gathered.snapshot.notes.minted = minted;
+    let before = std::mem::take(&mut gathered.snapshot.notes);
+    gathered.snapshot.notes = KeyNotes {
+        minted: before.minted,
+        strays: before.strays,
+        ..key_notes(Some(secret), uid)
+    };
     // It was about the key before.
     gathered.snapshot.key_fate = None;
 }

@@ -50,7 +50,7 @@ pub enum Block {
 }
 
 /// What stands in the way, the most telling first. Once the receipt is written, only objects of the
-/// same name can.
+/// same name can, and a state Secret that was made for another gateway.
 pub(super) fn block(snapshot: &Snapshot) -> Option<Block> {
     match &snapshot.receipt {
         Receipt::Foreign(owner) => {
@@ -58,14 +58,11 @@ pub(super) fn block(snapshot: &Snapshot) -> Option<Block> {
                 owner: owner.clone(),
             });
         }
-        Receipt::Ours { .. } => return foreign_child(snapshot),
+        Receipt::Ours { .. } => return foreign_state(snapshot).or_else(|| foreign_child(snapshot)),
         Receipt::Missing => {}
     }
-    if let StateSecret::Foreign { owner, empty } = &snapshot.state {
-        return Some(Block::State {
-            owner: owner.clone(),
-            empty: *empty,
-        });
+    if let Some(block) = foreign_state(snapshot) {
+        return Some(block);
     }
     if let KeySecret::Foreign(owner) = &snapshot.key {
         return Some(Block::Key {
@@ -73,6 +70,16 @@ pub(super) fn block(snapshot: &Snapshot) -> Option<Block> {
         });
     }
     foreign_child(snapshot).or_else(|| foreign_node(snapshot))
+}
+
+fn foreign_state(snapshot: &Snapshot) -> Option<Block> {
+    let StateSecret::Foreign { owner, empty } = &snapshot.state else {
+        return None;
+    };
+    Some(Block::State {
+        owner: owner.clone(),
+        empty: *empty,
+    })
 }
 
 fn foreign_node(snapshot: &Snapshot) -> Option<Block> {
@@ -94,7 +101,7 @@ impl Block {
     /// What was found and what to do, for a condition.
     pub fn sentence(&self, names: &crate::render::Names, namespace: &str) -> String {
         let whose = |owner: &Option<String>| match owner {
-            Some(uid) => format!("belongs to an earlier gateway with UID {uid}"),
+            Some(uid) => format!("belongs to another gateway, with UID {uid}"),
             None => "was not made by this controller".to_owned(),
         };
         match self {
@@ -106,16 +113,16 @@ impl Block {
                 };
                 let name = &names.state_secret;
                 format!(
-                    "Secret {namespace}/{name} {what} {}; to begin afresh delete it \
-                     (kubectl -n {namespace} delete secret {name}), or name another one in stateSecretRef",
+                    "Secret {namespace}/{name} {what} {}; name another one in stateSecretRef, or, if nobody needs \
+                     it any more, delete it (kubectl -n {namespace} delete secret {name})",
                     whose(owner)
                 )
             }
             Self::Key { owner } => {
                 let name = &names.key_secret;
                 format!(
-                    "Secret {namespace}/{name} {}; delete it \
-                     (kubectl -n {namespace} delete secret {name}), or give this gateway another name",
+                    "Secret {namespace}/{name} {}; give this gateway another name, or, if nobody needs it any more, \
+                     delete it (kubectl -n {namespace} delete secret {name})",
                     whose(owner)
                 )
             }
@@ -134,8 +141,8 @@ impl Block {
             Self::Object { kind, name, owner } => {
                 let kind = kind.as_str();
                 format!(
-                    "{kind} {namespace}/{name} {}; delete it \
-                     (kubectl -n {namespace} delete {} {name}), or give this gateway other names",
+                    "{kind} {namespace}/{name} {}; give this gateway other names, or, if nobody needs it any more, \
+                     delete it (kubectl -n {namespace} delete {} {name})",
                     whose(owner),
                     kind.to_ascii_lowercase()
                 )

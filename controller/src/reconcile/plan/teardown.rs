@@ -80,6 +80,9 @@ fn at_headscale(snapshot: &Snapshot) -> Option<Plan> {
     if let Some(node) = snapshot.node() {
         return Some(Plan::Do(Step::DeleteNode(node.id)));
     }
+    if !snapshot.notes.strays.is_empty() {
+        return Some(Plan::Do(Step::ExpireStrays));
+    }
     match &snapshot.key {
         KeySecret::Holding { id, .. } => Some(Plan::Do(Step::ExpireKey(*id))),
         KeySecret::Intended { expiration, .. } => Some(Plan::Do(Step::DiscardLostKey(*expiration))),

@@ -1,6 +1,6 @@
 //! The two Secrets and the receipt.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -16,6 +16,8 @@ use crate::render::AUTH_KEY;
 const CURRENT_PROFILE: &str = "_current-profile";
 /// Over which mints are counted.
 pub(in super::super) const HOUR: SignedDuration = SignedDuration::from_hours(1);
+/// A stamp that is further ahead was written by a clock that was wrong.
+const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 /// Keys minted within an hour at most.
 const MINTS_AN_HOUR: usize = 3;
 
@@ -85,6 +87,8 @@ pub struct KeyNotes {
     /// When keys were minted, as far as anybody remembers: who deletes the Secret does not begin the
     /// count anew.
     pub minted: Vec<Timestamp>,
+    /// Keys of the gateway besides the one in the Secret, as far as anybody remembers.
+    pub strays: BTreeSet<KeyId>,
 }
 
 /// What Headscale says of the key in the Secret.
@@ -145,7 +149,7 @@ impl KeySecret {
         minted
             .iter()
             .copied()
-            .filter(|at| now.duration_since(*at) < HOUR)
+            .filter(|at| counts(*at, now))
             .collect()
     }
 }
@@ -165,6 +169,12 @@ impl Receipt {
     }
 }
 
+/// Whether a mint at this moment was in the hour before `now`.
+pub fn counts(at: Timestamp, now: Timestamp) -> bool {
+    let age = now.duration_since(at);
+    -AHEAD < age && age < HOUR
+}
+
 /// When the next key may be minted, after these mints; None for now.
 pub(in super::super) fn next_mint(minted: &[Timestamp], now: Timestamp) -> Option<Timestamp> {
     let first = minted.len().checked_sub(MINTS_AN_HOUR)?;
@@ -172,8 +182,8 @@ pub(in super::super) fn next_mint(minted: &[Timestamp], now: Timestamp) -> Optio
     (at > now).then_some(at)
 }
 
-/// Reads the state Secret. A receipt of ours proves that it is ours, whatever became of its
-/// annotation.
+/// Reads the state Secret. One without an annotation is ours if there is a receipt; one that names another
+/// gateway is never.
 pub fn state_secret(secret: Option<&Secret>, uid: &str, receipt: &Receipt) -> StateSecret {
     let Some(secret) = secret else {
         return StateSecret::Missing;
@@ -186,7 +196,8 @@ pub fn state_secret(secret: Option<&Secret>, uid: &str, receipt: &Receipt) -> St
             .is_some_and(|value| !value.0.is_empty())
     };
     let owner = annotation(&secret.metadata, UID);
-    if owner.as_deref() == Some(uid) || receipt.is_ours() {
+    let proven = owner.is_none() && receipt.is_ours();
+    if owner.as_deref() == Some(uid) || proven {
         return StateSecret::Ours {
             login: has(CURRENT_PROFILE),
         };
@@ -243,6 +254,7 @@ pub fn key_notes(secret: Option<&Secret>, uid: &str) -> KeyNotes {
             .filter_map(|id| id.parse().ok())
             .collect(),
         minted: Vec::new(),
+        strays: BTreeSet::new(),
     }
 }
 

@@ -8,6 +8,7 @@ use super::{FailureOf, Judgement, Outcome, Said, Truth};
 use crate::crd::RouteStatus;
 use crate::render::Names;
 use jiff::Timestamp;
+use tsunaro_model::report::Tri;
 
 pub(super) fn of(judgement: &Judgement<'_>, routes: &[RouteStatus]) -> Said {
     let mut said = verdict(judgement, routes);
@@ -122,7 +123,8 @@ fn runtime(snapshot: &Snapshot, routes: &[RouteStatus], now: Timestamp) -> Said 
     match &snapshot.control {
         Control::Listed(_) => {
             if let Some(words) = login::told(snapshot, now) {
-                return no(words.reason, words.message);
+                let agent = agents_words(snapshot).unwrap_or_default();
+                return no(words.reason, words.message + &agent);
             }
             if let Some(node) = snapshot.node().filter(|node| !node.online) {
                 return no(
@@ -166,6 +168,18 @@ fn runtime(snapshot: &Snapshot, routes: &[RouteStatus], now: Timestamp) -> Said 
             login::remarks(snapshot)
         ),
     )
+}
+
+/// What the agent says of a login that does not come.
+fn agents_words(snapshot: &Snapshot) -> Option<String> {
+    let conditions = &snapshot.report()?.conditions;
+    let said = conditions
+        .iter()
+        .find(|said| said.kind == "TailnetReady" && said.status == Tri::False)?;
+    Some(format!(
+        "; its agent says {}: {}",
+        said.reason, said.message
+    ))
 }
 
 /// Whatever else is the matter: whom to look for when others write what is ours.

@@ -184,16 +184,12 @@ fn pending(snapshot: &Snapshot, routes: &[RouteStatus], prefixes: &str) -> Strin
         .policy
         .as_ref()
         .zip(snapshot.tailnet.as_ref())
-        .map(|(current, tailnet)| {
+        .and_then(|(current, tailnet)| {
             let need = policy::Need::of(gateway, tailnet, snapshot.spec.wanted());
             policy::missing(current, &[need])
-        })
-        .unwrap_or_default();
-    if lines.is_empty() {
-        return by_hand;
+        });
+    match lines {
+        Some(lines) => format!("{by_hand}; by itself, once the policy has {lines}"),
+        None => by_hand,
     }
-    format!(
-        "{by_hand}; by itself, once the policy has {}",
-        lines.join("; ")
-    )
 }

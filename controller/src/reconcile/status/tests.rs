@@ -219,7 +219,7 @@ fn missing_lines_of_the_policy_are_in_the_condition() {
     let verdict = verdict(&world);
     let message = &of(&verdict, "RoutesInSync").message;
     assert!(
-        message.contains(r#""autoApprovers": { "routes": { "192.0.2.0/24": ["tag:fabric"] } }"#),
+        message.contains(r#"{"autoApprovers":{"routes":{"10.0.10.20/32":["tag:fabric"],"192.0.2.0/24":["tag:fabric"],"#),
         "{message}"
     );
     assert!(!message.contains("tagOwners"), "{message}");

@@ -106,7 +106,7 @@ fn agent_image(text: &Text, report: &mut Report) -> Option<Image> {
         report.warn(
             &text.place,
             format!("{} is CoreDNS, which this gateway has no use for: the controller's own agent image is used instead", quoted(&text.value)),
-            "remove the field",
+            "name the image of the agent that your nodes pull, or remove the field",
         );
         return None;
     }
