@@ -3,6 +3,22 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::crd;
+use crate::reconcile::names::reason;
+
+/// Reasons that gateways and sites go through on their way, and that are a fault only where all was well.
+const ON_THE_WAY: [&str; 11] = [
+    reason::CREATING,
+    reason::DELETING,
+    reason::LB_PENDING,
+    reason::NODE_OFFLINE,
+    reason::NO_POD,
+    reason::NOT_ADVERTISED,
+    reason::NOT_SERVING,
+    reason::PENDING_APPROVAL,
+    reason::POD_NOT_READY,
+    reason::REGISTERING,
+    reason::SUSPENDED,
+];
 
 /// What a condition says, apart from its type.
 #[derive(Debug, Clone)]
@@ -43,8 +59,16 @@ pub(super) fn tell(kind: &str, name: &str, before: &[Condition], now: &[Conditio
         if before.iter().any(same) {
             continue;
         }
-        log(kind, name, said, said.status != "True");
+        log(kind, name, said, is_fault(said, before));
     }
+}
+
+/// Whether somebody should look at it.
+pub(super) fn is_fault(said: &Condition, before: &[Condition]) -> bool {
+    let was_true = before
+        .iter()
+        .any(|old| old.type_ == said.type_ && old.status == "True");
+    said.status == "False" && (was_true || !ON_THE_WAY.contains(&said.reason.as_str()))
 }
 
 /// A line of the log.

@@ -12,21 +12,6 @@ use crate::reconcile::names::reason;
 /// Longest note of an event (`events.k8s.io/v1`).
 const MAX_NOTE: usize = 1024;
 
-/// Reasons that a gateway goes through on its way, and that are a fault only where all was well.
-const ON_THE_WAY: [&str; 11] = [
-    reason::CREATING,
-    reason::DELETING,
-    reason::LB_PENDING,
-    reason::NODE_OFFLINE,
-    reason::NO_POD,
-    reason::NOT_ADVERTISED,
-    reason::NOT_SERVING,
-    reason::PENDING_APPROVAL,
-    reason::POD_NOT_READY,
-    reason::REGISTERING,
-    reason::SUSPENDED,
-];
-
 pub(super) async fn tell(
     context: &Context,
     gateway: &TailnetGateway,
@@ -38,11 +23,7 @@ pub(super) async fn tell(
         if condition.reason == reason::EXTERNALLY_MANAGED {
             continue;
         }
-        let was_true = before
-            .iter()
-            .any(|old| old.type_ == condition.type_ && old.status == "True");
-        let on_the_way = ON_THE_WAY.contains(&condition.reason.as_str());
-        let is_fault = condition.status == "False" && (was_true || !on_the_way);
+        let is_fault = conditions::is_fault(condition, before);
         let type_ = if is_fault {
             EventType::Warning
         } else {

@@ -7,6 +7,7 @@ mod interrupted;
 mod login;
 mod neighbours;
 mod replicas;
+mod tenants;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
