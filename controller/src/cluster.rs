@@ -41,7 +41,6 @@ use tokio::sync::watch::Receiver;
 
 use crate::crd::{GatewayStatus, TailnetGateway};
 use crate::handover::Handovers;
-use crate::headscale::KeyId;
 use crate::lease::Term;
 use crate::metrics::Metrics;
 use crate::reconcile::Memory;
@@ -87,8 +86,8 @@ pub(crate) struct Known {
     pub(crate) failures: usize,
     /// When keys were minted in the last hour, whatever became of the Secret that says so.
     pub(crate) minted: BTreeSet<jiff::Timestamp>,
-    /// Keys that were minted, until they are seen to be of no use any more.
-    pub(crate) keys: BTreeSet<KeyId>,
+    /// When the keys that were minted end, to the nanosecond, until they are seen to be of no use any more.
+    pub(crate) keys: BTreeSet<jiff::Timestamp>,
     /// UID of the Pod whose end was handed over, until its agent serves again.
     pub(crate) handed_over: Option<String>,
     pub(crate) writes: contest::Writes,

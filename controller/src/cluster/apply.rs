@@ -356,12 +356,8 @@ async fn create(
         &context.settings.namespace,
         &resource,
     );
-    let by_us = PostParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PostParams::default()
-    };
     let created = api
-        .create(&by_us, &object)
+        .create(&created(), &object)
         .await
         .map_err(|error| failed(&error))?;
     serde_json::to_value(created).map_err(|error| failed(&kube::Error::SerdeError(error)))
@@ -404,6 +400,13 @@ fn server(gathered: &Gathered) -> Result<Arc<NodeCache>, Stopped> {
 
 pub(super) fn force() -> PatchParams {
     PatchParams::apply(MANAGER).force()
+}
+
+pub(super) fn created() -> PostParams {
+    PostParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PostParams::default()
+    }
 }
 
 fn merge() -> PatchParams {

@@ -44,6 +44,16 @@ pub(super) fn age(object: &impl ResourceExt) -> (Option<i64>, String) {
     (created.map(|time| time.0.as_second()), object.name_any())
 }
 
+/// Those that are older.
+pub(super) fn older<'a, K: ResourceExt>(
+    object: &K,
+    all: &'a [Arc<K>],
+) -> impl Iterator<Item = &'a Arc<K>> {
+    let age = age(object);
+    all.iter()
+        .filter(move |other| self::age(other.as_ref()) < age)
+}
+
 fn claims(gateway: &TailnetGateway) -> Vec<(&'static str, String)> {
     let spec = &gateway.spec;
     let name = gateway.name_any();

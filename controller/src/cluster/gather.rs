@@ -21,7 +21,7 @@ use super::kinds::Family;
 use super::{Context, conflicts};
 use crate::crd::{self, TailnetGateway};
 use crate::handover;
-use crate::headscale::{KeyId, NodeCache};
+use crate::headscale::NodeCache;
 use crate::reconcile::marks::{FINALIZER, FORGET_NODE, RENEW_LOGIN};
 use crate::reconcile::{
     self, Agent, Child, Control, KeyFate, KeyNotes, KeySecret, Kind, Owner, Receipt, Snapshot,
@@ -101,7 +101,7 @@ pub(super) async fn gather(
     let mut notes = key_notes(key.as_ref(), &subject.uid);
     let key = key_secret(key.as_ref(), &subject.uid);
     notes.minted = minted(context, &key, &subject.uid);
-    notes.strays = strays(context, &key, &receipt, &subject.uid);
+    notes.strays = strays(context, &key, &subject.uid);
     let key_fate = fate(server.as_deref(), &key, &agent).await;
     let mounts = mounts(context, &children, tailnet.as_ref(), &key);
     let state = state_secret(state.as_ref(), &subject.uid, &receipt);
@@ -281,13 +281,23 @@ fn minted(context: &Context, key: &KeySecret, uid: &str) -> Vec<Timestamp> {
     minted.iter().copied().collect()
 }
 
-/// Keys of this gateway besides the one in the Secret: who deletes that leaves them usable.
-fn strays(context: &Context, key: &KeySecret, receipt: &Receipt, uid: &str) -> BTreeSet<KeyId> {
+/// Keys of this gateway besides the one in the Secret, by their ends: who deletes that leaves them usable.
+fn strays(context: &Context, key: &KeySecret, uid: &str) -> BTreeSet<Timestamp> {
+    let now = Timestamp::now();
+    let current = match key {
+        KeySecret::Holding { expiration, .. } | KeySecret::Intended { expiration, .. } => {
+            Some(*expiration)
+        }
+        _ => None,
+    };
     let mut known = context.known();
     let keys = &mut known.entry(uid.to_owned()).or_default().keys;
-    keys.extend(key.id());
-    let all = keys.iter().copied().chain(receipt.key());
-    all.filter(|id| Some(*id) != key.id()).collect()
+    keys.extend(current);
+    keys.retain(|end| *end > now);
+    keys.iter()
+        .copied()
+        .filter(|end| Some(*end) != current)
+        .collect()
 }
 
 /// What became of the key in the Secret, if the agent says that it was refused.

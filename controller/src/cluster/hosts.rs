@@ -1,7 +1,5 @@
 //! The hosts file of a tailnet.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{Api, Patch};
@@ -9,7 +7,7 @@ use serde_json::json;
 use tsunaro_model::gateway::{self, Egress, HostsFile, Ingress, Source, hosts_file};
 
 use super::conditions::State;
-use super::conflicts::age;
+use super::conflicts::{self, age};
 use super::failure::words;
 use super::{Context, apply, egresses};
 use crate::crd;
@@ -61,19 +59,35 @@ pub(super) async fn write(
         return Err(State::fault(reason::HOSTS_TAKEN, why));
     }
     let HostsFile { text, left_out } = file(context, tailnet);
-    if live.and_then(|map| map.data?.get(key).cloned()).as_ref() != Some(&text) {
+    let old = live.as_ref().and_then(|map| map.data.as_ref()?.get(key));
+    if old != Some(&text) {
+        // Nothing that came or changed since it was read is written over.
         let map = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
                 "name": name,
+                "uid": live.as_ref().and_then(ResourceExt::uid),
+                "resourceVersion": live.as_ref().and_then(ResourceExt::resource_version),
                 "labels": { MANAGED_BY: MANAGER },
                 "annotations": { HOSTS_OF: tailnet.name },
             },
             "data": { key: text },
         });
-        let written = api.patch(name, &apply::force(), &Patch::Apply(map)).await;
-        written.map_err(|error| failed("written", &error))?;
+        let written = match &live {
+            Some(_) => api.patch(name, &apply::force(), &Patch::Apply(map)).await,
+            None => {
+                let map = serde_json::from_value(map).map_err(kube::Error::SerdeError);
+                let map = map.map_err(|error| failed("written", &error))?;
+                api.create(&apply::created(), &map).await
+            }
+        };
+        match written {
+            Ok(_) => {}
+            // The watch brings what came between, and then it is looked at again.
+            Err(kube::Error::Api(status)) if status.code == 409 => return Ok(()),
+            Err(error) => return Err(failed("written", &error)),
+        }
         tracing::info!(config_map = %name, "Wrote the hosts file");
     }
     if left_out > 0 {
@@ -115,15 +129,15 @@ fn file(context: &Context, tailnet: &gateway::Tailnet) -> HostsFile {
 /// Which older Tailnet has its names written into the same ConfigMap: two would write over each other.
 /// One that is somebody else's they may both read.
 fn older_writer(context: &Context, object: &crd::Tailnet, name: &str) -> Option<String> {
-    let all: Vec<Arc<crd::Tailnet>> = context.stores.tailnets.state();
-    let other = all.iter().find(|other| {
+    let all = context.stores.tailnets.state();
+    let older = conflicts::older(object, &all).filter(|other| {
         let dns = other.spec.dns.as_ref();
         let theirs = dns.and_then(|dns| dns.hosts_config_map.as_ref());
         theirs.is_some_and(|theirs| theirs.name == name)
-            && age(other.as_ref()) < age(object)
             && other.metadata.deletion_timestamp.is_none()
             // One that is not valid writes nothing.
             && crd::tailnet(other).is_ok()
-    })?;
-    Some(other.name_any())
+    });
+    let first = older.min_by_key(|other| age(other.as_ref()))?;
+    Some(first.name_any())
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tsunaro_model::gateway::{self, wanted_routes};
 
 use super::conditions::State;
-use super::conflicts::age;
+use super::conflicts::{self, age};
 use super::kinds::Family;
 use super::{Context, egresses};
 use crate::crd;
@@ -15,7 +15,7 @@ use crate::headscale::NodeCache;
 use crate::reconcile::names::reason;
 use crate::reconcile::policy::{self, Need};
 
-/// Until it was looked at, and while it is as it should be.
+/// While it is as it should be, and where no gateway needs anything.
 pub(super) fn current() -> State {
     State::well(
         reason::POLICY_CURRENT,
@@ -87,14 +87,14 @@ fn other_writer(
         return None;
     }
     let all = context.stores.tailnets.state();
-    let older = all.iter().find(|other| {
-        age(other.as_ref()) < age(object)
-            && other.metadata.deletion_timestamp.is_none()
+    let writers = conflicts::older(object, &all).filter(|other| {
+        other.metadata.deletion_timestamp.is_none()
             && !context.stores.gateways_of(&other.name_any()).is_empty()
             && crd::tailnet(other)
                 .is_ok_and(|(other, _)| applies(&other) && other.url == tailnet.url)
-    })?;
-    Some(older.name_any())
+    });
+    let first = writers.min_by_key(|other| age(other.as_ref()))?;
+    Some(first.name_any())
 }
 
 /// What the gateways of a tailnet need in its policy, apart from those that create nothing.

@@ -60,7 +60,10 @@ async fn one(context: Arc<Context>, name: String) -> String {
             () = tokio::time::sleep_until(began + context.settings.headscale_interval) => {}
             () = wake.notified() => {
                 // New names are served at once; the rest has its pace.
-                tailnet.names(&context, &object).await;
+                let object = context.stores.tailnets.get(&ObjectRef::new(&name));
+                if let Some(object) = object.filter(|_| context.may_work()) {
+                    tailnet.names(&context, &object).await;
+                }
                 tokio::time::sleep_until(began + HURRY).await;
             }
         }

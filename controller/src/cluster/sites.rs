@@ -7,9 +7,8 @@ use kube::api::{Api, Patch};
 use serde_json::json;
 use tsunaro_model::gateway;
 
-use super::conflicts::age;
 use super::failure::words;
-use super::{Context, apply, conditions};
+use super::{Context, apply, conditions, conflicts};
 use crate::crd::{self, TailnetSite};
 use crate::headscale::NodeList;
 use crate::reconcile::judge_site;
@@ -54,21 +53,16 @@ pub(super) async fn say(
         if status == before {
             continue;
         }
-        conditions::tell(
-            "TailnetSite",
-            &object.name_any(),
-            &before.conditions,
-            &status.conditions,
-        );
         let name = object.name_any();
         let api: Api<TailnetSite> = Api::all(context.client.clone());
         let patch =
             json!({ "apiVersion": "tsunaro.io/v1alpha1", "kind": "TailnetSite", "status": status });
+        let conditions = status.conditions;
         match api
             .patch_status(&name, &apply::force(), &Patch::Apply(patch))
             .await
         {
-            Ok(_) => {}
+            Ok(_) => conditions::tell("TailnetSite", &name, &before.conditions, &conditions),
             // It went meanwhile.
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => {
@@ -80,8 +74,7 @@ pub(super) async fn say(
 
 /// An older site that has a prefix of this one, in words.
 fn overlap(object: &TailnetSite, site: &gateway::Site, all: &[Arc<TailnetSite>]) -> Option<String> {
-    let older = all.iter().filter(|other| age(other.as_ref()) < age(object));
-    older
+    conflicts::older(object, all)
         .filter_map(|other| crd::site(other).ok())
         .find_map(|other| {
             let theirs = other.prefixes.iter().find(|theirs| {

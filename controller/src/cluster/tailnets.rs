@@ -31,7 +31,8 @@ pub(super) struct Tailnet {
     /// Headscale did not give the last list.
     failed: bool,
     policy: Option<Arc<Value>>,
-    policy_said: State,
+    /// None until it was looked at.
+    policy_said: Option<State>,
     /// What is wrong with the hosts file.
     hosts_said: Option<State>,
     /// What each gateway was last shown of the nodes.
@@ -45,7 +46,7 @@ impl Tailnet {
             server: None,
             failed: false,
             policy: None,
-            policy_said: policy::current(),
+            policy_said: None,
             hosts_said: None,
             shown: BTreeMap::new(),
         }
@@ -168,12 +169,16 @@ impl Tailnet {
         server: &NodeCache,
     ) {
         if context.stores.gateways_of(&self.name).is_empty() {
+            (self.policy_said, self.policy) = (Some(policy::current()), None);
             return;
         }
         (self.policy_said, self.policy) = match policy::look(context, object, tailnet, server).await
         {
-            Ok((said, policy)) => (said, Some(policy)),
-            Err(why) => (State::fault(reason::POLICY_FAILED, why), self.policy.take()),
+            Ok((said, policy)) => (Some(said), Some(policy)),
+            Err(why) => (
+                Some(State::fault(reason::POLICY_FAILED, why)),
+                self.policy.take(),
+            ),
         };
     }
 
@@ -191,16 +196,22 @@ impl Tailnet {
             (Ok(_), Ok(_), None) => State::well(reason::HEADSCALE_REACHABLE, "Headscale answers"),
         };
         let before = object.status.clone().unwrap_or_default();
-        let conditions: Vec<_> = [
-            (condition::READY, &ready),
-            (condition::POLICY_IN_SYNC, &self.policy_said),
-        ]
-        .into_iter()
-        .map(|(kind, state)| {
-            conditions::dated(state.said(kind), &before, object.metadata.generation)
-        })
-        .collect();
-        conditions::tell("Tailnet", &self.name, &before.conditions, &conditions);
+        let mut conditions = vec![conditions::dated(
+            ready.said(condition::READY),
+            &before,
+            object.metadata.generation,
+        )];
+        let old = before.conditions.iter();
+        let mut old = old.filter(|old| old.type_ == condition::POLICY_IN_SYNC);
+        // What another controller saw stands until this one has looked.
+        conditions.extend(match &self.policy_said {
+            Some(said) => Some(conditions::dated(
+                said.said(condition::POLICY_IN_SYNC),
+                &before,
+                object.metadata.generation,
+            )),
+            None => old.next().cloned(),
+        });
         let status = crd::Status {
             observed_generation: object.metadata.generation,
             conditions,
@@ -211,11 +222,21 @@ impl Tailnet {
         let api: Api<crd::Tailnet> = Api::all(context.client.clone());
         let patch =
             json!({ "apiVersion": "tsunaro.io/v1alpha1", "kind": "Tailnet", "status": status });
-        if let Err(error) = api
+        match api
             .patch_status(&self.name, &apply::force(), &Patch::Apply(patch))
             .await
         {
-            tracing::warn!(tailnet = %self.name, error = %words(&error), "The status could not be written");
+            Ok(_) => {
+                conditions::tell(
+                    "Tailnet",
+                    &self.name,
+                    &before.conditions,
+                    &status.conditions,
+                );
+            }
+            Err(error) => {
+                tracing::warn!(tailnet = %self.name, error = %words(&error), "The status could not be written");
+            }
         }
     }
 

@@ -235,7 +235,7 @@ impl World {
             Step::ExpireStrays => {
                 let strays = std::mem::take(&mut snapshot.notes.strays);
                 for key in &mut self.keys {
-                    key.expired |= strays.contains(&key.id);
+                    key.expired |= strays.contains(&key.expiration);
                 }
             }
             Step::MintKey => {

@@ -1,6 +1,8 @@
 //! The steps about the pre-auth key. The intended expiration is written down before the key is
 //! minted, so that a key whose text is lost can be found and expired.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -66,7 +68,7 @@ pub(super) async fn mint(context: &Context, gathered: &mut Gathered) -> Result<(
         .await?;
     context.metrics.keys_minted.inc();
     let uid = gathered.snapshot.subject.uid.clone();
-    context.known().entry(uid).or_default().keys.insert(key.id);
+    remember(context, uid, expiration);
     tracing::info!(gateway = %gathered.snapshot.subject.name, id = %key.id, "Minted a pre-auth key");
     let text = ByteString(key.key.secret().as_bytes().to_vec());
     let annotations = json!({ KEY_ID: key.id.to_string() });
@@ -85,27 +87,49 @@ pub(super) async fn mint(context: &Context, gathered: &mut Gathered) -> Result<(
     kept.map_err(|error| failed(gathered, &error))
 }
 
+fn remember(context: &Context, uid: String, end: Timestamp) {
+    let mut known = context.known();
+    known.entry(uid).or_default().keys.insert(end);
+}
+
 /// Ends those that are still usable: whoever deleted the Secret that they were in.
 pub(super) async fn expire_strays(
     context: &Context,
     gathered: &mut Gathered,
 ) -> Result<(), Stopped> {
     let strays = std::mem::take(&mut gathered.snapshot.notes.strays);
-    if strays.is_empty() {
-        return Ok(());
+    expire_minted(gathered, &strays, "is in no Secret any more").await?;
+    let uid = &gathered.snapshot.subject.uid;
+    if let Some(known) = context.known().get_mut(uid) {
+        known.keys.retain(|end| !strays.contains(end));
     }
+    Ok(())
+}
+
+/// Ends the keys that were minted to expire at these moments. A number alone would do for nobody: a Headscale
+/// that was made anew counts from one again.
+async fn expire_minted(
+    gathered: &Gathered,
+    ends: &BTreeSet<Timestamp>,
+    why: &str,
+) -> Result<(), Stopped> {
+    let Some(gateway) = gathered
+        .snapshot
+        .spec
+        .gateway()
+        .filter(|_| !ends.is_empty())
+    else {
+        return Ok(());
+    };
+    let tags: BTreeSet<String> = gateway.tags.iter().cloned().collect();
     let server = server(gathered)?;
     let now = Timestamp::now();
     for key in server.source().keys().await? {
-        if !strays.contains(&key.id) || !key.is_usable(now) {
-            continue;
+        let is_ours = key.tags == tags && ends.iter().any(|end| key.was_minted_for(*end));
+        if is_ours && key.is_usable(now) {
+            expire(&server, key.id).await?;
+            tracing::info!(id = %key.id, "Expired a pre-auth key that {why}");
         }
-        expire(&server, key.id).await?;
-        tracing::info!(id = %key.id, "Expired a pre-auth key that is in no Secret any more");
-    }
-    let uid = &gathered.snapshot.subject.uid;
-    if let Some(known) = context.known().get_mut(uid) {
-        known.keys.retain(|id| !strays.contains(id));
     }
     Ok(())
 }
@@ -123,19 +147,8 @@ pub(super) async fn discard_lost(
     gathered: &mut Gathered,
     expiration: Timestamp,
 ) -> Result<(), Stopped> {
-    let server = server(gathered)?;
-    let tags: std::collections::BTreeSet<String> = match gathered.snapshot.spec.gateway() {
-        Some(gateway) => gateway.tags.iter().cloned().collect(),
-        None => return Ok(()),
-    };
-    let now = Timestamp::now();
-    for key in server.source().keys().await? {
-        if !key.was_minted_for(expiration) || key.tags != tags || !key.is_usable(now) {
-            continue;
-        }
-        expire(&server, key.id).await?;
-        tracing::info!(id = %key.id, "Expired a pre-auth key whose text was lost");
-    }
+    let ends = BTreeSet::from([expiration]);
+    expire_minted(gathered, &ends, "had lost its text").await?;
     patch(
         context,
         gathered,

@@ -60,6 +60,7 @@ fn workload(snapshot: &Snapshot) -> Option<Plan> {
 /// The node and the key that was not used.
 fn at_headscale(snapshot: &Snapshot) -> Option<Plan> {
     let begun = snapshot.receipt.is_ours()
+        || !snapshot.notes.strays.is_empty()
         || !matches!(snapshot.key, KeySecret::Missing | KeySecret::Foreign(_));
     let known = snapshot.subject.before.node_id.is_some();
     if !(begun || known) || snapshot.subject.forget_node {

@@ -372,6 +372,24 @@ fn the_node_goes_although_receipt_and_keys_are_gone_already() {
 }
 
 #[test]
+fn a_key_whose_secret_was_deleted_goes_with_its_gateway_although_nothing_else_was_made() {
+    let mut world = world();
+    while world.keys.is_empty() {
+        let Plan::Do(step) = world.plan() else {
+            panic!("no key was minted");
+        };
+        world.carry_out(&step, Cut::Never);
+    }
+    world.snapshot.notes.strays = world.keys.iter().map(|key| key.expiration).collect();
+    world.snapshot.key = KeySecret::Missing;
+    world.snapshot.subject.deleting = true;
+    world.snapshot.subject.deletion_policy = DeletionPolicy::Delete;
+    let (steps, rest) = world.run();
+    assert!(steps.contains(&Step::ExpireStrays), "{steps:?}");
+    assert_eq!((rest, world.usable()), (Rest::Gone, 0));
+}
+
+#[test]
 fn a_suspended_gateway_is_not_torn_down_behind_its_back() {
     let mut world = World::settled();
     world.gateway().suspend = true;

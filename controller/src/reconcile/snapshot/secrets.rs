@@ -87,8 +87,9 @@ pub struct KeyNotes {
     /// When keys were minted, as far as anybody remembers: who deletes the Secret does not begin the
     /// count anew.
     pub minted: Vec<Timestamp>,
-    /// Keys of the gateway besides the one in the Secret, as far as anybody remembers.
-    pub strays: BTreeSet<KeyId>,
+    /// When keys of the gateway besides the one in the Secret end, to the nanosecond, as far as anybody
+    /// remembers.
+    pub strays: BTreeSet<Timestamp>,
 }
 
 /// What Headscale says of the key in the Secret.

@@ -170,15 +170,15 @@ fn runtime(snapshot: &Snapshot, routes: &[RouteStatus], now: Timestamp) -> Said 
     )
 }
 
-/// What the agent says of a login that does not come.
+/// What the agent says of a login that does not come. Its message is for those who have no controller.
 fn agents_words(snapshot: &Snapshot) -> Option<String> {
     let conditions = &snapshot.report()?.conditions;
     let said = conditions
         .iter()
         .find(|said| said.kind == "TailnetReady" && said.status == Tri::False)?;
     Some(format!(
-        "; its agent says {}: {}",
-        said.reason, said.message
+        "; its agent says TailnetReady=False/{}",
+        said.reason
     ))
 }
 
