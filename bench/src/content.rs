@@ -78,22 +78,27 @@ pub(crate) fn zone_file(zone: &str, names: usize, salt: u8, serial: u32, wild: b
     text
 }
 
-/// Queries in an order that is no order, without EDNS.
-pub(crate) fn queries(kind: Kind, zone: &str, names: usize) -> Vec<Vec<u8>> {
-    (0..20_000)
-        .map(|turn| {
-            // A step that shares no factor with the number of names visits all of them.
-            let number = turn * 7919 % names;
-            let (name, qtype) = match kind {
-                Kind::Mix if turn % 10 == 9 => (format!("miss{number:07}"), A),
-                Kind::Mix | Kind::Hit | Kind::Forwarded => (format!("host{number:07}"), A),
-                Kind::NoData => (format!("host{number:07}"), AAAA),
-                Kind::Missing => (format!("x.host{number:07}"), A),
-                Kind::Wildcard => (format!("free{number:07}"), A),
-                Kind::Alias => (format!("alias{:03}", number % 100), A),
-            };
-            query(&format!("{name}.{zone}"), qtype)
-        })
+/// Names to ask for, in an order that is no order.
+pub(crate) fn names(kind: Kind, zone: &str, names: usize) -> impl Iterator<Item = String> {
+    (0..20_000).map(move |turn| {
+        // A step that shares no factor with the number of names visits all of them.
+        let number = turn * 7919 % names;
+        let name = match kind {
+            Kind::Mix if turn % 10 == 9 => format!("miss{number:07}"),
+            Kind::Mix | Kind::Hit | Kind::Forwarded | Kind::NoData => format!("host{number:07}"),
+            Kind::Missing => format!("x.host{number:07}"),
+            Kind::Wildcard => format!("free{number:07}"),
+            Kind::Alias => format!("alias{:03}", number % 100),
+        };
+        format!("{name}.{zone}")
+    })
+}
+
+/// Queries for them, without EDNS.
+pub(crate) fn queries(kind: Kind, zone: &str, count: usize) -> Vec<Vec<u8>> {
+    let qtype = if kind == Kind::NoData { AAAA } else { A };
+    names(kind, zone, count)
+        .map(|name| query(&name, qtype))
         .collect()
 }
 

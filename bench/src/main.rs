@@ -5,11 +5,14 @@
 //! machine does besides meets all servers alike. `cargo xtask bench dns` builds this and the agent
 //! for release and runs it.
 
+mod awake;
 mod batch;
 mod content;
 mod cpu;
+mod dnsperf;
 mod echo;
 mod forward;
+mod goals;
 mod guard;
 mod load;
 mod local;
@@ -24,9 +27,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 
+use awake::Cores;
 use results::Results;
 
 #[derive(Parser)]
@@ -80,6 +84,9 @@ pub(crate) struct Options {
     /// Also write the tables into this Markdown file, in place of those that are there.
     #[arg(long)]
     pub(crate) docs: Option<PathBuf>,
+    /// Fail when a goal is missed.
+    #[arg(long)]
+    pub(crate) check: bool,
     /// Only these sections.
     #[arg(long, value_enum)]
     pub(crate) section: Vec<Section>,
@@ -91,6 +98,8 @@ pub(crate) enum Section {
     Local,
     /// Each kind of local answer by itself.
     Kinds,
+    /// Local answers, asked by dnsperf.
+    Dnsperf,
     /// Answers from the cache of forwarded ones.
     Hits,
     /// Questions that upstreams have to be asked.
@@ -113,7 +122,7 @@ impl Options {
 
     /// How long each takes.
     pub(crate) fn length(&self) -> Duration {
-        Duration::from_millis(if self.quick { 700 } else { 2000 })
+        Duration::from_millis(if self.quick { 400 } else { 2000 })
     }
 }
 
@@ -142,12 +151,15 @@ fn measure(options: &Options) -> Result<()> {
     servers::install_missing()?;
     guard::start()?;
     server::take_core(server::LOAD_CORE)?;
-    let mut results = Results::new();
+    let mut results = Results::new(Cores::keep_awake());
     if options.has(Section::Local) {
         local::mixed(options, &mut results)?;
     }
     if options.has(Section::Kinds) {
         local::kinds(options, &mut results)?;
+    }
+    if options.has(Section::Dnsperf) {
+        dnsperf::run(options, &mut results)?;
     }
     if options.has(Section::Hits) {
         forward::hits(options, &mut results)?;
@@ -161,12 +173,17 @@ fn measure(options: &Options) -> Result<()> {
     if options.has(Section::Start) {
         start::run(options, &mut results)?;
     }
+    let whole = options.section.is_empty() && !options.quick;
+    let missed = goals::print(&mut results, whole);
     println!("\n{}", results.machine()?);
     if let Some(path) = &options.docs {
         results.write_into(path)?;
     }
     if let Some(path) = &options.json {
         std::fs::write(path, results.json()?)?;
+    }
+    if options.check && missed > 0 {
+        bail!("{missed} of the goals above are missed");
     }
     Ok(())
 }

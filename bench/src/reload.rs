@@ -59,7 +59,11 @@ pub(crate) fn run(options: &Options, results: &mut Results) -> Result<()> {
     for (names, section) in sizes {
         let step = Step::announced(*section);
         let mut shown = Vec::new();
-        let rounds = if *names > 100_000 { 2 } else { 3 };
+        let rounds = match *names {
+            _ if options.quick => 1,
+            ..=100_000 => 3,
+            _ => 2,
+        };
         for round in 0..rounds {
             for (start, told) in &servers {
                 let place = Place::new(&options.agent)?;

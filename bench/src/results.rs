@@ -8,10 +8,15 @@ use anyhow::{Result, bail};
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
 
+use crate::awake::Cores;
+
 /// Everything measured: by section, server and measure, one value a round.
 pub(crate) struct Results {
     values: BTreeMap<(String, String, &'static str), Vec<f64>>,
     began: jiff::Timestamp,
+    /// The machine's load average before the first measurement.
+    load: Option<String>,
+    cores: Cores,
     /// What people read, by section.
     texts: BTreeMap<String, String>,
 }
@@ -46,10 +51,14 @@ impl Ratio {
 }
 
 impl Results {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(cores: Cores) -> Self {
         Self {
             values: BTreeMap::new(),
             began: jiff::Timestamp::now(),
+            load: fs::read_to_string("/proc/loadavg")
+                .ok()
+                .and_then(|text| text.split(' ').next().map(str::to_owned)),
+            cores,
             texts: BTreeMap::new(),
         }
     }
@@ -61,10 +70,21 @@ impl Results {
             .push(value);
     }
 
+    /// What the rounds measured, in their order; none when there was no such measurement.
+    pub(crate) fn rounds(
+        &self,
+        section: &str,
+        server: &str,
+        measure: &'static str,
+    ) -> Option<&[f64]> {
+        let key = (section.to_owned(), server.to_owned(), measure);
+        self.values.get(&key).map(Vec::as_slice)
+    }
+
     /// The median of the rounds.
     pub(crate) fn median(&self, section: &str, server: &str, measure: &'static str) -> f64 {
-        let key = (section.to_owned(), server.to_owned(), measure);
-        let mut values = self.values.get(&key).cloned().unwrap_or_default();
+        let rounds = self.rounds(section, server, measure);
+        let mut values = rounds.unwrap_or_default().to_vec();
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
     }
@@ -147,14 +167,14 @@ impl Results {
             .map(|rest| rest.trim_start_matches([' ', '\t', ':']))
             .unwrap_or("unknown processor");
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-        let load = fs::read_to_string("/proc/loadavg")?;
         Ok(format!(
-            "{}, {} of {} cores, {model}, Linux {}, load average {}",
+            "{}, {} of {} cores, {model}, Linux {}, load average {} at the start, {}",
             self.began.strftime("%Y-%m-%d %H:%M UTC"),
             2,
             cpu.matches("processor\t").count(),
             kernel.trim(),
-            load.split(' ').next().unwrap_or_default()
+            self.load.as_deref().unwrap_or("unknown"),
+            self.cores.said()
         ))
     }
 
@@ -184,7 +204,7 @@ impl Results {
     }
 }
 
-fn shown(value: f64, decimals: usize) -> String {
+pub(crate) fn shown(value: f64, decimals: usize) -> String {
     if value.is_finite() {
         format!("{value:.decimals$}")
     } else {

@@ -13,12 +13,13 @@ use tsunaro_integration::{Step, packages};
 use crate::content::{EXTRA, FEW, NAMES, WILD, ZONE, address, hosts, zone_file};
 use crate::server::{LOAD_CORE, SERVER_CORE, Server};
 
-/// Programs that are measured, and the Debian packages that they are in.
-const PROGRAMS: [(&str, &str); 4] = [
+/// Programs that are measured or ask, and the Debian packages that they are in.
+const PROGRAMS: [(&str, &str); 5] = [
     ("/usr/sbin/nsd", "nsd"),
     ("/usr/sbin/knotd", "knot"),
     ("/usr/sbin/unbound", "unbound"),
     ("/usr/sbin/dnsmasq", "dnsmasq-base"),
+    (crate::dnsperf::PROGRAM, "dnsperf"),
 ];
 
 /// Installs what is missing; needs root for that.

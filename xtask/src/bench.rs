@@ -23,6 +23,9 @@ pub(crate) enum Bench {
         /// Also write the tables into docs/performance.md, in place of those that are there.
         #[arg(long)]
         docs: bool,
+        /// Fail when a goal of the last table is missed.
+        #[arg(long)]
+        check: bool,
         /// Only this section: local, kinds, hits, misses, reload, start; repeatable.
         #[arg(long)]
         section: Vec<String>,
@@ -34,6 +37,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         quick,
         json,
         docs,
+        check,
         section,
     } = bench;
     step::run(
@@ -70,6 +74,9 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     if *docs {
         let document = workspace.workspace_root.join("docs/performance.md");
         command.arg("--docs").arg(document);
+    }
+    if *check {
+        command.arg("--check");
     }
     for section in section {
         command.args(["--section", section]);
