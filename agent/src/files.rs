@@ -15,16 +15,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 pub(crate) use read::{Content, ReadFault, read_capped};
-use watcher::DirectoryWatcher;
+use watcher::{DEBOUNCE, DirectoryWatcher};
 
 use crate::event::Event;
 use crate::tasks;
 
 /// The fallback when no notification comes (network file systems, a symlink's far end).
 const POLL: Duration = Duration::from_secs(2);
-
-/// A swap touches a directory several times; they are read once.
-const DEBOUNCE: Duration = Duration::from_millis(50);
 
 /// A file that is written in place is empty for a moment; it counts as empty after this time.
 const WRITING: Duration = Duration::from_secs(1);
@@ -110,11 +107,12 @@ pub(crate) async fn watch(
     let mut last: Vec<Last> = Vec::new();
     let mut emptied = Vec::new();
     let mut watcher = DirectoryWatcher::new();
-    let mut poll = tokio::time::interval(POLL);
+    let mut poll = tokio::time::interval_at(Instant::now() + POLL, POLL);
     poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
+        let read = Instant::now();
         let current = paths.borrow_and_update().each();
-        watcher.watch(current.iter().filter_map(|(_, path, _)| path.parent()));
+        watcher.watch(current.iter().map(|(_, path, _)| path.as_path()));
         for (which, path, max) in current {
             let read_path = path.clone();
             let content = tasks::off_thread(move || read_capped(&read_path, max)).await?;
@@ -149,10 +147,7 @@ pub(crate) async fn watch(
             _ = poll.tick() => {}
             changed = paths.changed() => changed?,
             () = tokio::time::sleep(WRITING), if !emptied.is_empty() => {}
-            () = watcher.hint() => {
-                tokio::time::sleep(DEBOUNCE).await;
-                watcher.drain();
-            }
+            hint = watcher.hint() => watcher.settle(hint, read + DEBOUNCE).await,
         }
     }
 }
