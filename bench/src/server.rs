@@ -23,7 +23,7 @@ pub(crate) const SERVER_CORE: usize = 0;
 pub(crate) const LOAD_CORE: usize = 1;
 
 /// Between two questions to a server that starts.
-const AGAIN: Duration = Duration::from_millis(1);
+const AGAIN: Duration = Duration::from_micros(250);
 
 /// A running server.
 pub(crate) struct Server {

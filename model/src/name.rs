@@ -69,15 +69,17 @@ impl DnsName {
         Ok(Self(octets.into_boxed_slice()))
     }
 
-    /// As [`DnsName::parse_host`], but appends the canonical wire form to `octets`: many names
-    /// in one buffer. After an error nothing was appended.
+    /// As [`DnsName::parse_host`] of UTF-8 text, but appends the canonical wire form to `octets`:
+    /// many names in one buffer. After an error nothing was appended.
     ///
     /// # Errors
-    /// As [`DnsName::parse_host`].
-    pub fn write_host(text: &str, octets: &mut Vec<u8>) -> Result<(), NameError> {
-        if write_good_host(text.as_bytes(), octets) {
+    /// As [`DnsName::parse_host`]; `Character` for what is no UTF-8.
+    pub fn write_host(text: &[u8], octets: &mut Vec<u8>) -> Result<(), NameError> {
+        if write_good_host(text, octets) {
             return Ok(());
         }
+        let text = std::str::from_utf8(text)
+            .map_err(|_| NameError::Character(char::REPLACEMENT_CHARACTER))?;
         let start = octets.len();
         write_text(text, is_host_character, octets).inspect_err(|_| octets.truncate(start))
     }
@@ -180,35 +182,57 @@ fn is_host_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
 }
 
-/// What [`write_text`] does with a host name that nothing is wrong with, in one pass: hosts files
-/// have a million of them. False leaves the rest, and the words for what is wrong, to that; nothing
-/// was appended then.
+/// What [`write_text`] does with a host name that nothing is wrong with: hosts files have a million
+/// of them. False leaves the rest, and the words for what is wrong, to that; nothing was appended
+/// then.
 fn write_good_host(text: &[u8], octets: &mut Vec<u8>) -> bool {
     let text = text.strip_suffix(b".").unwrap_or(text);
+    if text.len() + 2 > MAX_OCTETS {
+        return false;
+    }
     let start = octets.len();
     octets.reserve(text.len() + 2);
     // A dot before each label becomes its length.
     octets.push(b'.');
     octets.extend_from_slice(text);
-    let mut good = text.len() + 2 <= MAX_OCTETS;
-    let mut length = 0;
-    for octet in octets.iter_mut().skip(start).rev() {
-        if *octet == b'.' {
-            good &= (1..=MAX_LABEL).contains(&length);
-            *octet = u8::try_from(length).unwrap_or(u8::MAX);
-            length = 0;
-        } else {
-            good &= is_host_character(char::from(*octet));
-            octet.make_ascii_lowercase();
-            length += 1;
-        }
-    }
+    let written = octets.get_mut(start..).unwrap_or_default();
+    let good = lower_host_characters(written) && count_labels(text, written);
     if good {
         octets.push(0);
     } else {
         octets.truncate(start);
     }
     good
+}
+
+/// Puts host characters into lower case; false when there are others than they and dots. Without
+/// branches, so that many octets are done at once.
+fn lower_host_characters(octets: &mut [u8]) -> bool {
+    let mut good = true;
+    for octet in octets {
+        let lower = octet.to_ascii_lowercase();
+        good &= lower.is_ascii_lowercase()
+            | lower.is_ascii_digit()
+            | matches!(lower, b'-' | b'_' | b'.');
+        *octet = lower;
+    }
+    good
+}
+
+/// Writes the length of each label of `text` before it; false when one is empty or too long.
+fn count_labels(text: &[u8], octets: &mut [u8]) -> bool {
+    let mut start = 0;
+    for end in memchr::memchr_iter(b'.', text).chain([text.len()]) {
+        let length = end - start;
+        if !(1..=MAX_LABEL).contains(&length) {
+            return false;
+        }
+        if let Some(place) = octets.get_mut(start) {
+            *place = u8::try_from(length).unwrap_or(u8::MAX);
+        }
+        start = end + 1;
+    }
+    true
 }
 
 fn write_text(

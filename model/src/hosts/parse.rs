@@ -214,10 +214,9 @@ fn explain_address(word: &[u8], bad: BadAddress) -> Remark {
 }
 
 fn write_name(word: &[u8], octets: &mut Vec<u8>) -> Result<(), NameError> {
-    match std::str::from_utf8(word) {
-        Ok(".") => Err(NameError::EmptyLabel),
-        Ok(text) => DnsName::write_host(text, octets),
-        Err(_) => Err(NameError::Character(char::REPLACEMENT_CHARACTER)),
+    match word {
+        b"." => Err(NameError::EmptyLabel),
+        _ => DnsName::write_host(word, octets),
     }
 }
 
