@@ -14,7 +14,7 @@ pub(crate) enum Bench {
     /// The agent's DNS beside CoreDNS, NSD, Knot, unbound, dnsmasq and a bare UDP echo. Needs two
     /// cores to itself, and the servers' Debian packages, which it installs as root.
     Dns {
-        /// About four minutes: fewer and shorter rounds, no million names.
+        /// About two minutes: fewer and shorter rounds, no million names.
         #[arg(long)]
         quick: bool,
         /// Also write the numbers to this file.
@@ -26,7 +26,7 @@ pub(crate) enum Bench {
         /// Fail when a goal of the last table is missed.
         #[arg(long)]
         check: bool,
-        /// Only this section: local, kinds, hits, misses, reload, start; repeatable.
+        /// Only this section: local, kinds, dnsperf, hits, misses, reload, start; repeatable.
         #[arg(long)]
         section: Vec<String>,
     },

@@ -27,6 +27,11 @@ impl Entries {
         self.len == 0
     }
 
+    /// Octets that they take.
+    pub(crate) fn octets(&self) -> usize {
+        self.octets.len()
+    }
+
     /// The entries in file order.
     pub fn iter(&self) -> impl Iterator<Item = HostEntry> {
         self.wire().filter_map(|(name, address)| {

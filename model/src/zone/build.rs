@@ -74,12 +74,12 @@ impl Snapshot {
                 HostsInput::Read(_) => HostsState::Read,
             },
         };
-        let expected = match hosts {
-            HostsInput::Read(Hosts { entries, .. }) => entries.len(),
-            HostsInput::NotConfigured | HostsInput::Unread => 0,
+        let (expected, octets) = match hosts {
+            HostsInput::Read(Hosts { entries, .. }) => (entries.len(), entries.octets()),
+            HostsInput::NotConfigured | HostsInput::Unread => (0, 0),
         };
         let mut tables = Tables {
-            names: TableBuilder::with_capacity(expected + static_records.len()),
+            names: TableBuilder::with_capacity(expected + static_records.len(), octets),
             overrides: extra_zones
                 .iter()
                 .map(|_| TableBuilder::default())

@@ -208,9 +208,11 @@ impl Table {
 }
 
 impl TableBuilder {
-    /// For about this many names.
-    pub(super) fn with_capacity(names: usize) -> Self {
+    /// For about this many names, which take about this many octets: growing would copy them, and
+    /// touch fresh memory each time.
+    pub(super) fn with_capacity(names: usize, octets: usize) -> Self {
         let mut builder = Self::default();
+        builder.table.names = Vec::with_capacity(octets);
         builder.table.slots = HashTable::with_capacity(names);
         builder
     }
