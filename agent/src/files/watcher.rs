@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
@@ -29,7 +29,7 @@ const HINTS: usize = 8;
 /// What happened to a file, or to the symlink of a Kubernetes volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hint {
-    /// Renamed, or closed after writing: the content is whole.
+    /// It came by a rename, or was closed after writing: the content is whole.
     Whole,
     /// Anything else; more may follow.
     Touched,
@@ -147,16 +147,17 @@ fn hint(event: &notify::Result<notify::Event>, names: &Names) -> Option<Hint> {
         return None;
     }
     match event.kind {
-        EventKind::Modify(ModifyKind::Name(_))
+        EventKind::Modify(ModifyKind::Name(RenameMode::To))
         | EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some(Hint::Whole),
-        EventKind::Access(_) => None,
+        // Comes after the two events that it sums up.
+        EventKind::Modify(ModifyKind::Name(RenameMode::Both)) | EventKind::Access(_) => None,
         _ => Some(Hint::Touched),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use notify::event::{CreateKind, DataChange, RenameMode};
+    use notify::event::{CreateKind, DataChange};
 
     use super::*;
 
@@ -165,12 +166,17 @@ mod tests {
         let names: Names = Arc::new(Mutex::new([OsString::from("hosts")].into()));
         let data = EventKind::Modify(ModifyKind::Data(DataChange::Any));
         let rename = EventKind::Modify(ModifyKind::Name(RenameMode::To));
+        let away = EventKind::Modify(ModifyKind::Name(RenameMode::From));
+        let both = EventKind::Modify(ModifyKind::Name(RenameMode::Both));
         let close = EventKind::Access(AccessKind::Close(AccessMode::Write));
         let table = [
             (rename, Some("/m/..data"), Some(Hint::Whole)),
             (rename, Some("/m/hosts"), Some(Hint::Whole)),
             (close, Some("/m/hosts"), Some(Hint::Whole)),
             (data, Some("/m/hosts"), Some(Hint::Touched)),
+            // An editor that keeps the old file beside the one that it will write.
+            (away, Some("/m/hosts"), Some(Hint::Touched)),
+            (both, Some("/m/hosts"), None),
             (
                 EventKind::Create(CreateKind::Folder),
                 Some("/m/..2026"),
