@@ -75,7 +75,7 @@ pub(crate) struct Options {
     /// The agent's program, built for release.
     #[arg(long)]
     pub(crate) agent: PathBuf,
-    /// Two minutes in place of fifteen: fewer and shorter rounds, no million names.
+    /// Two minutes in place of twelve: fewer and shorter rounds, no million names.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Also write the numbers to this file.
