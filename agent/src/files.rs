@@ -144,10 +144,12 @@ pub(crate) async fn watch(
             events.send(Event::File(seen)).await?;
         }
         tokio::select! {
-            _ = poll.tick() => {}
-            changed = paths.changed() => changed?,
-            () = tokio::time::sleep(WRITING), if !emptied.is_empty() => {}
+            biased;
+            // First: it may say that a file is being written, which the others would read half.
             hint = watcher.hint() => watcher.settle(hint, read + DEBOUNCE).await,
+            changed = paths.changed() => changed?,
+            _ = poll.tick() => {}
+            () = tokio::time::sleep(WRITING), if !emptied.is_empty() => {}
         }
     }
 }

@@ -183,7 +183,7 @@ fn measure(options: &Options) -> Result<()> {
         std::fs::write(path, results.json()?)?;
     }
     if options.check && missed > 0 {
-        bail!("{missed} of the goals above are missed");
+        bail!("{missed} of the goals above are missed; the benchmark needs the machine to itself");
     }
     Ok(())
 }

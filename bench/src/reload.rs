@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options, results: &mut Results) -> Result<()> {
         step.done();
         results.print(
             section,
-            "New content under 10,000 queries a second.",
+            "New content under 10,000 queries a second; CPU seconds of the whole round.",
             &shown,
             &[
                 column("after", "new data after ms", 0),

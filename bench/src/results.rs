@@ -168,9 +168,8 @@ impl Results {
             .unwrap_or("unknown processor");
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
         Ok(format!(
-            "{}, {} of {} cores, {model}, Linux {}, load average {} at the start, {}",
+            "{}, two of {} cores, {model}, Linux {}, load average {} at the start, {}",
             self.began.strftime("%Y-%m-%d %H:%M UTC"),
-            2,
             cpu.matches("processor\t").count(),
             kernel.trim(),
             self.load.as_deref().unwrap_or("unknown"),

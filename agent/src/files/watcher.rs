@@ -17,8 +17,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 /// there is read when nothing came for so long, and no more often.
 pub(super) const DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// A change that never pauses is read all the same.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Who writes into a file will close it, and is waited for as long as this after the last write.
+const WRITING: Duration = Duration::from_secs(1);
+
+/// A change that never ends is read all the same: its writer keeps the file open.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What clears up after a swap, and then has not to be read once more.
 const CLEARED: Duration = Duration::from_millis(5);
@@ -31,6 +34,8 @@ const HINTS: usize = 8;
 pub(super) enum Hint {
     /// It came by a rename, or was closed after writing: the content is whole.
     Whole,
+    /// Written to, and not closed yet.
+    Written,
     /// Anything else; more may follow.
     Touched,
 }
@@ -115,16 +120,21 @@ impl DirectoryWatcher {
     /// `not_before`; a reading from then on answers all hints so far.
     pub(super) async fn settle(&mut self, first: Hint, not_before: Instant) {
         let last = Instant::now() + PATIENCE;
+        let mut pause = DEBOUNCE;
         let mut hint = first;
-        while hint == Hint::Touched {
-            let quiet = last.min(Instant::now() + DEBOUNCE);
-            match timeout_at(quiet, self.hint()).await {
+        loop {
+            match hint {
+                Hint::Whole => {
+                    sleep(CLEARED).await;
+                    break;
+                }
+                Hint::Written => pause = WRITING,
+                Hint::Touched => {}
+            }
+            match timeout_at(last.min(Instant::now() + pause), self.hint()).await {
                 Ok(next) => hint = next,
                 Err(_) => break,
             }
-        }
-        if hint == Hint::Whole {
-            sleep(CLEARED).await;
         }
         sleep_until(not_before).await;
         while self.hints.try_recv().is_ok() {}
@@ -151,6 +161,7 @@ fn hint(event: &notify::Result<notify::Event>, names: &Names) -> Option<Hint> {
         | EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some(Hint::Whole),
         // Comes after the two events that it sums up.
         EventKind::Modify(ModifyKind::Name(RenameMode::Both)) | EventKind::Access(_) => None,
+        EventKind::Modify(ModifyKind::Data(_)) => Some(Hint::Written),
         _ => Some(Hint::Touched),
     }
 }
@@ -173,7 +184,7 @@ mod tests {
             (rename, Some("/m/..data"), Some(Hint::Whole)),
             (rename, Some("/m/hosts"), Some(Hint::Whole)),
             (close, Some("/m/hosts"), Some(Hint::Whole)),
-            (data, Some("/m/hosts"), Some(Hint::Touched)),
+            (data, Some("/m/hosts"), Some(Hint::Written)),
             // An editor that keeps the old file beside the one that it will write.
             (away, Some("/m/hosts"), Some(Hint::Touched)),
             (both, Some("/m/hosts"), None),
@@ -234,14 +245,33 @@ mod tests {
         );
 
         let began = Instant::now();
+        sender.try_send(Hint::Written).unwrap();
+        watcher.settle(Hint::Touched, began).await;
+        assert_eq!(began.elapsed(), WRITING, "written to and left open");
+
+        let began = Instant::now();
+        let closing = async {
+            sleep(millis(900)).await;
+            let _ = sender.try_send(Hint::Written);
+            sleep(millis(900)).await;
+            let _ = sender.try_send(Hint::Whole);
+        };
+        tokio::join!(watcher.settle(Hint::Written, began), closing);
+        assert_eq!(
+            began.elapsed(),
+            millis(1800) + CLEARED,
+            "a slow writer closes"
+        );
+
+        let began = Instant::now();
         let writing = async {
             loop {
                 sleep(millis(40)).await;
-                let _ = sender.try_send(Hint::Touched);
+                let _ = sender.try_send(Hint::Written);
             }
         };
         tokio::select! {
-            () = watcher.settle(Hint::Touched, began) => {}
+            () = watcher.settle(Hint::Written, began) => {}
             () = writing => {}
         }
         assert_eq!(began.elapsed(), PATIENCE, "it never pauses");
