@@ -75,7 +75,7 @@ pub(crate) struct Options {
     /// The agent's program, built for release.
     #[arg(long)]
     pub(crate) agent: PathBuf,
-    /// Two minutes in place of twelve: fewer and shorter rounds, no million names.
+    /// Two minutes in place of eleven: fewer and shorter rounds, no million names.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Also write the numbers to this file.
@@ -122,7 +122,7 @@ impl Options {
 
     /// How long each takes.
     pub(crate) fn length(&self) -> Duration {
-        Duration::from_millis(if self.quick { 400 } else { 2000 })
+        Duration::from_millis(if self.quick { 400 } else { 1500 })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use arc_swap::ArcSwap;
@@ -36,6 +37,9 @@ const EVENT_QUEUE: usize = 64;
 
 /// A config is text that people write; more than this is a mistake.
 const CONFIG_MAX: u64 = 1024 * 1024;
+
+/// What else there is to start waits for the zone, but not longer than this.
+const NAMES_FIRST: Duration = Duration::from_millis(200);
 
 /// The DNS side as the loop sees it.
 pub(super) struct Dns {
@@ -149,6 +153,8 @@ pub(super) async fn start(
     let (build, build_out) = watch::channel(None);
     let (kernel_question, kernel_out) = watch::channel(KernelQuestion::default());
     let (control_url, control_url_out) = watch::channel(None);
+    let (readiness, readiness_out) =
+        watch::channel(Readiness::NotReady("the zone is not loaded yet".to_owned()));
     tasks.start("file watcher", files::watch(paths_out, events_in.clone()));
     tasks.start(
         "zone builder",
@@ -156,23 +162,35 @@ pub(super) async fn start(
     );
     tasks.start(
         "tailscaled watcher",
-        tailnet::watch(api.clone(), events_in.clone()),
+        names_first(
+            &readiness_out,
+            tailnet::watch(api.clone(), events_in.clone()),
+        ),
     );
     tasks.start(
         "tailscaled writer",
-        apply::run(api, actions_out, events_in.clone()),
+        names_first(
+            &readiness_out,
+            apply::run(api, actions_out, events_in.clone()),
+        ),
     );
     tasks.start(
         "kernel watcher",
-        kernel::watch(kernel_out, events_in.clone()),
+        names_first(&readiness_out, kernel::watch(kernel_out, events_in.clone())),
     );
     tasks.start(
         "control server's name",
-        control_server::watch(control_url_out, events_in.clone()),
+        names_first(
+            &readiness_out,
+            control_server::watch(control_url_out, events_in.clone()),
+        ),
     );
     tasks.start(
         "self-probe",
-        self_probe::run(own_addresses, Arc::clone(&dns.zone), events_in),
+        names_first(
+            &readiness_out,
+            self_probe::run(own_addresses, Arc::clone(&dns.zone), events_in),
+        ),
     );
 
     let started = jiff::Timestamp::now().to_string();
@@ -187,8 +205,6 @@ pub(super) async fn start(
     });
     // The first conditions are for the log of the first step.
     world.conditions.clear();
-    let (readiness, readiness_out) =
-        watch::channel(Readiness::NotReady("the zone is not loaded yet".to_owned()));
     let (report, report_out) = watch::channel(Arc::new(first_report));
     let surface = Surface {
         readiness: readiness_out,
@@ -237,6 +253,21 @@ impl MainLoop {
         if !hosts_wanted {
             self.rebuild();
         }
+    }
+}
+
+/// Runs a task once the zone is served, which clients wait for; on one core, everything that starts
+/// before takes that time from them.
+fn names_first<F: Future>(
+    readiness: &watch::Receiver<Readiness>,
+    task: F,
+) -> impl Future<Output = F::Output> + use<F> {
+    let mut readiness = readiness.clone();
+    async move {
+        let served = readiness.wait_for(|readiness| *readiness == Readiness::Ready);
+        // Without a zone the rest has to work all the same.
+        let _ = tokio::time::timeout(NAMES_FIRST, served).await;
+        task.await
     }
 }
 
