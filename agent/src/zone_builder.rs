@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 use tsunaro_model::config::DnsConfig;
-use tsunaro_model::hosts::Hosts;
-use tsunaro_model::zone::{Census, HostsInput, Snapshot, next_serial};
+use tsunaro_model::hosts::{Hosts, HostsError, Reading};
+use tsunaro_model::zone::{self, Census, HostsState, Snapshot, next_serial};
 
 use crate::event::Event;
 use crate::files::{Content, ReadFault};
@@ -59,7 +59,7 @@ pub(crate) struct HostsOutcome {
 #[derive(Default)]
 struct Builder {
     /// The last good content. Its names are read anew for each build: a million of them take a
-    /// fifth of a second, and as much memory as the file.
+    /// fifth of a second, and would take as much memory as the file.
     good: Option<Arc<Content>>,
     outcome: HostsOutcome,
     /// The config part and hosts hash of the last snapshot: the same again keeps the serial.
@@ -96,8 +96,7 @@ pub(crate) async fn run(
 impl Builder {
     fn build(&mut self, input: &BuildInput, now: u32) -> Built {
         let BuildInput { dns, hosts } = input;
-        let mut read = None;
-        let configured = match hosts {
+        let (zone, configured) = match hosts {
             HostsFile::NotConfigured => {
                 *self = Self {
                     last: self.last.take(),
@@ -105,29 +104,22 @@ impl Builder {
                     generation: self.generation,
                     ..Self::default()
                 };
-                false
+                (zone::Builder::new(dns, HostsState::NotConfigured), false)
             }
             HostsFile::Seen(path, content) => {
-                read = self.take_hosts(path, content.as_ref());
-                true
+                let new = self.take_hosts(dns, path, content.as_ref());
+                let zone = new.or_else(|| self.read_again(dns));
+                let unread = || zone::Builder::new(dns, HostsState::Unread);
+                (zone.unwrap_or_else(unread), true)
             }
         };
-        if read.is_none() {
-            read = self.read_again();
-        }
         let key = (Arc::clone(dns), self.outcome.hash.clone(), configured);
         if self.last.as_ref() != Some(&key) {
             self.serial = Some(next_serial(now, self.serial));
             self.generation += 1;
             self.last = Some(key);
         }
-        let hosts = match (&read, configured) {
-            (_, false) => HostsInput::NotConfigured,
-            (None, true) => HostsInput::Unread,
-            (Some(good), true) => HostsInput::Read(good),
-        };
-        let (snapshot, census) =
-            Snapshot::build(dns, hosts, self.generation, self.serial.unwrap_or(now));
+        let (snapshot, census) = zone.finish(self.generation, self.serial.unwrap_or(now));
         Built {
             snapshot: Arc::new(snapshot),
             census,
@@ -135,12 +127,13 @@ impl Builder {
         }
     }
 
-    /// Takes new content in; its names, if they are new and good.
+    /// Takes new content in; the zone with its names, if they are new and good.
     fn take_hosts(
         &mut self,
+        dns: &DnsConfig,
         path: &str,
         content: Result<&Arc<Content>, &ReadFault>,
-    ) -> Option<Hosts> {
+    ) -> Option<zone::Builder> {
         let content = match content {
             Ok(content) => content,
             Err(fault) => {
@@ -152,13 +145,13 @@ impl Builder {
             self.outcome.error = None;
             return None;
         }
-        match Hosts::parse(&content.bytes) {
-            Ok(hosts) => {
+        match read(dns, content) {
+            Ok((zone, reading)) => {
                 self.outcome = HostsOutcome {
                     generation: self.outcome.generation + 1,
                     hash: content.hash.clone(),
-                    skipped: hosts.skipped,
-                    findings: hosts
+                    skipped: reading.skipped,
+                    findings: reading
                         .findings
                         .iter()
                         .map(|finding| finding.in_file(path).to_string())
@@ -166,7 +159,7 @@ impl Builder {
                     error: None,
                 };
                 self.good = Some(Arc::clone(content));
-                Some(hosts)
+                Some(zone)
             }
             Err(error) => {
                 self.outcome.error = Some(format!("{path}: {error}"));
@@ -175,10 +168,21 @@ impl Builder {
         }
     }
 
-    /// The names of the last good content.
-    fn read_again(&self) -> Option<Hosts> {
-        Hosts::parse(&self.good.as_ref()?.bytes).ok()
+    /// The zone with the names of the last good content.
+    fn read_again(&self, dns: &DnsConfig) -> Option<zone::Builder> {
+        let (zone, _) = read(dns, self.good.as_ref()?).ok()?;
+        Some(zone)
     }
+}
+
+/// A zone with the names of a hosts file, which go straight into its table.
+fn read(dns: &DnsConfig, content: &Content) -> Result<(zone::Builder, Reading), HostsError> {
+    let bytes = &content.bytes;
+    let names = memchr::memchr_iter(b'\n', bytes).count();
+    // A name takes less room in the zone than its line does.
+    let mut zone = zone::Builder::with_capacity(dns, names, bytes.len());
+    let reading = Hosts::read(bytes, |name, address| zone.add(name, address))?;
+    Ok((zone, reading))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ mod parse;
 use std::net::IpAddr;
 
 pub use entries::Entries;
-pub use parse::HostsError;
+pub use parse::{HostsError, Reading};
 
 use crate::finding::Finding;
 use crate::name::DnsName;

@@ -10,7 +10,7 @@ mod table;
 use std::fmt;
 use std::net::SocketAddr;
 
-pub use build::{Census, HostsInput};
+pub use build::{Builder, Census, HostsInput};
 pub use resolve::{End, MAX_LINKS, Records, Resolution};
 
 use crate::name::{DnsName, relative_to};

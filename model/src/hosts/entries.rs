@@ -68,17 +68,9 @@ impl Entries {
         self.octets.reserve_exact(octets);
     }
 
-    /// Appends one; `write` appends its name's canonical wire form to the buffer, or nothing when
-    /// it fails.
-    ///
-    /// # Errors
-    /// Those of `write`.
-    pub(super) fn push_with<E>(
-        &mut self,
-        address: IpAddr,
-        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        write(&mut self.octets)?;
+    /// Appends one; the name in canonical wire format.
+    pub(super) fn push(&mut self, name: &[u8], address: IpAddr) {
+        self.octets.extend_from_slice(name);
         match address {
             IpAddr::V4(v4) => {
                 self.octets.push(4);
@@ -90,7 +82,6 @@ impl Entries {
             }
         }
         self.len += 1;
-        Ok(())
     }
 }
 
@@ -98,11 +89,7 @@ impl FromIterator<HostEntry> for Entries {
     fn from_iter<T: IntoIterator<Item = HostEntry>>(entries: T) -> Self {
         let mut all = Self::default();
         for HostEntry { name, address } in entries {
-            let written: Result<(), std::convert::Infallible> = all.push_with(address, |octets| {
-                octets.extend_from_slice(name.as_wire());
-                Ok(())
-            });
-            let Ok(()) = written;
+            all.push(name.as_wire(), address);
         }
         all
     }

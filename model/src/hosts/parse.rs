@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use thiserror::Error;
 
-use super::Hosts;
+use super::{Entries, Hosts};
 use crate::address::{BadAddress, parse_host_address};
 use crate::finding::{Finding, Place, Position, Severity, quoted};
 use crate::name::{DnsName, NameError};
@@ -33,6 +33,17 @@ pub enum HostsError {
     },
 }
 
+/// What a hosts file says beside its names and addresses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Lines that are neither blank nor only a comment.
+    pub content_lines: usize,
+    /// Names or lines that were skipped.
+    pub skipped: usize,
+    /// The first findings, at most [`Hosts::MAX_FINDINGS`]; `skipped` counts on.
+    pub findings: Vec<Finding>,
+}
+
 impl Hosts {
     /// Parses the bytes of a hosts file. A file without content is valid and has no entries.
     ///
@@ -41,41 +52,75 @@ impl Hosts {
     /// # Errors
     /// [`HostsError::Nul`] or [`HostsError::NothingUsable`].
     pub fn parse(bytes: &[u8]) -> Result<Self, HostsError> {
+        let mut entries = Entries::default();
+        // An entry takes about as much room as its line.
+        entries.reserve(bytes.len());
+        let Reading {
+            content_lines,
+            skipped,
+            findings,
+        } = Self::read(bytes, |name, address| entries.push(name, address))?;
+        Ok(Self {
+            entries,
+            content_lines,
+            skipped,
+            findings,
+        })
+    }
+
+    /// As [`Hosts::parse`], but hands each name in canonical wire format, and its address, to
+    /// `each` in file order and keeps none. After an error what was handed out is of no use.
+    ///
+    /// # Errors
+    /// As [`Hosts::parse`].
+    pub fn read(bytes: &[u8], each: impl FnMut(&[u8], IpAddr)) -> Result<Reading, HostsError> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         if bytes.contains(&0) {
             return Err(HostsError::Nul(position_of_nul(bytes)));
         }
-        let mut hosts = Self::default();
-        // An entry takes about as much room as its line.
-        hosts.entries.reserve(bytes.len());
+        let mut reader = Reader {
+            each,
+            usable: false,
+            name: Vec::new(),
+            reading: Reading::default(),
+        };
         let mut start = 0;
         for (index, end) in memchr::memchr_iter(b'\n', bytes)
             .chain([bytes.len()])
             .enumerate()
         {
-            hosts.read_line(index, bytes.get(start..end).unwrap_or_default());
+            reader.read_line(index, bytes.get(start..end).unwrap_or_default());
             start = end + 1;
         }
-        let Self {
-            entries,
-            content_lines,
-            skipped: _,
-            findings,
-        } = &mut hosts;
-        if *content_lines > 0 && entries.is_empty() {
+        let Reader {
+            usable, reading, ..
+        } = reader;
+        if reading.content_lines > 0 && !usable {
             return Err(HostsError::NothingUsable {
-                content_lines: *content_lines,
-                findings: std::mem::take(findings),
+                content_lines: reading.content_lines,
+                findings: reading.findings,
             });
         }
-        Ok(hosts)
+        Ok(reading)
     }
+}
 
+/// A file half read.
+struct Reader<F> {
+    each: F,
+    /// There was an entry.
+    usable: bool,
+    /// Room for one name.
+    name: Vec<u8>,
+    reading: Reading,
+}
+
+impl<F: FnMut(&[u8], IpAddr)> Reader<F> {
     fn read_line(&mut self, index: usize, line: &[u8]) {
         let (content, comment) = line.split_at(memchr::memchr(b'#', line).unwrap_or(line.len()));
         self.read_content(index, line, content);
         if let Some(hidden) = after_carriage_return(comment) {
-            self.content_lines += 1;
+            self.reading.content_lines += 1;
             let start = offset(line, hidden);
             self.skip(Word { index, line, start }, || Remark {
                 what:
@@ -91,7 +136,7 @@ impl Hosts {
             .split(u8::is_ascii_whitespace)
             .filter(|word| !word.is_empty());
         let Some(first) = words.next() else { return };
-        self.content_lines += 1;
+        self.reading.content_lines += 1;
         let at = |word: &[u8]| Word {
             index,
             line,
@@ -113,11 +158,13 @@ impl Hosts {
         let mut named = false;
         for word in words {
             named = true;
-            let written = self
-                .entries
-                .push_with(address, |octets| write_name(word, octets));
-            if let Err(error) = written {
-                self.skip(at(word), || explain_name(word, &error));
+            self.name.clear();
+            match write_name(word, &mut self.name) {
+                Ok(()) => {
+                    self.usable = true;
+                    (self.each)(&self.name, address);
+                }
+                Err(error) => self.skip(at(word), || explain_name(word, &error)),
             }
         }
         if !named {
@@ -129,18 +176,19 @@ impl Hosts {
     }
 
     fn skip(&mut self, word: Word<'_>, remark: impl FnOnce() -> Remark) {
-        self.skipped += 1;
+        self.reading.skipped += 1;
         self.remark(word, remark);
     }
 
     fn remark(&mut self, word: Word<'_>, remark: impl FnOnce() -> Remark) {
-        if self.findings.len() < Self::MAX_FINDINGS {
+        if self.reading.findings.len() < Hosts::MAX_FINDINGS {
             let Remark { what, fix } = remark();
             let place = Place {
                 position: word.position(),
                 field: String::new(),
             };
-            self.findings
+            self.reading
+                .findings
                 .push(Finding::new(Severity::Warning, &place, what, fix));
         }
     }

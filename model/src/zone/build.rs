@@ -45,6 +45,42 @@ impl Snapshot {
         generation: u64,
         serial: u32,
     ) -> (Self, Census) {
+        let mut builder = match hosts {
+            HostsInput::NotConfigured => Builder::new(dns, HostsState::NotConfigured),
+            HostsInput::Unread => Builder::new(dns, HostsState::Unread),
+            HostsInput::Read(Hosts { entries, .. }) => {
+                Builder::with_capacity(dns, entries.len(), entries.octets())
+            }
+        };
+        if let HostsInput::Read(Hosts { entries, .. }) = hosts {
+            for (name, address) in entries.wire() {
+                builder.add(name, address);
+            }
+        }
+        builder.finish(generation, serial)
+    }
+}
+
+/// A snapshot in the making, for a hosts file whose names nobody keeps.
+pub struct Builder {
+    snapshot: Snapshot,
+    tables: Tables,
+    census: Census,
+}
+
+impl Builder {
+    /// For a hosts file that was read and has no entries yet: [`Builder::add`]. `names` and
+    /// `octets` are about what its entries and they come to.
+    pub fn with_capacity(dns: &DnsConfig, names: usize, octets: usize) -> Self {
+        Self::begin(dns, HostsState::Read, names, octets)
+    }
+
+    /// Without entries of a hosts file.
+    pub fn new(dns: &DnsConfig, hosts: HostsState) -> Self {
+        Self::begin(dns, hosts, 0, 0)
+    }
+
+    fn begin(dns: &DnsConfig, hosts: HostsState, names: usize, octets: usize) -> Self {
         let DnsConfig {
             zone,
             addresses: _,
@@ -54,75 +90,62 @@ impl Snapshot {
             ttl,
             negative_ttl,
         } = dns;
-        let mut census = Census {
-            static_names: static_records.len(),
-            ..Census::default()
-        };
-        let mut snapshot = Self {
-            generation,
-            serial,
-            ttl: *ttl,
-            negative_ttl: *negative_ttl,
-            apex: zone.clone(),
-            wildcard: wildcard_address.map(|address| address.octets()),
-            names: Table::default(),
-            aliases: Vec::new(),
-            extra_zones: extra_zones.iter().map(empty_extra_zone).collect(),
-            hosts: match hosts {
-                HostsInput::NotConfigured => HostsState::NotConfigured,
-                HostsInput::Unread => HostsState::Unread,
-                HostsInput::Read(_) => HostsState::Read,
+        let mut builder = Self {
+            snapshot: Snapshot {
+                generation: 0,
+                serial: 0,
+                ttl: *ttl,
+                negative_ttl: *negative_ttl,
+                apex: zone.clone(),
+                wildcard: wildcard_address.map(|address| address.octets()),
+                names: Table::default(),
+                aliases: Vec::new(),
+                extra_zones: extra_zones.iter().map(empty_extra_zone).collect(),
+                hosts,
+            },
+            tables: Tables {
+                names: TableBuilder::with_capacity(names + static_records.len(), octets),
+                overrides: extra_zones
+                    .iter()
+                    .map(|_| TableBuilder::default())
+                    .collect(),
+            },
+            census: Census {
+                static_names: static_records.len(),
+                ..Census::default()
             },
         };
-        let (expected, octets) = match hosts {
-            HostsInput::Read(Hosts { entries, .. }) => (entries.len(), entries.octets()),
-            HostsInput::NotConfigured | HostsInput::Unread => (0, 0),
-        };
-        let mut tables = Tables {
-            names: TableBuilder::with_capacity(expected + static_records.len(), octets),
-            overrides: extra_zones
-                .iter()
-                .map(|_| TableBuilder::default())
-                .collect(),
-        };
         for record in static_records {
-            snapshot.add_static(record, &mut tables);
+            builder.add_static(record);
         }
-        if let HostsInput::Read(Hosts { entries, .. }) = hosts {
-            for (name, address) in entries.wire() {
-                snapshot.add_dynamic(name, address, &mut tables, &mut census);
-            }
-        }
-        let Tables { names, overrides } = tables;
-        census.dynamic_names = names.dynamic_names();
-        census.overrides = overrides.iter().map(TableBuilder::dynamic_names).sum();
-        snapshot.names = names.finish();
-        for (zone, table) in snapshot.extra_zones.iter_mut().zip(overrides) {
-            zone.overrides = table.finish();
-        }
-        for names in [&mut census.shadowed, &mut census.cut] {
-            names.sort_unstable();
-            names.dedup();
-        }
-        (snapshot, census)
+        builder
     }
 
-    fn add_static(&mut self, record: &StaticRecord, tables: &mut Tables) {
+    fn add_static(&mut self, record: &StaticRecord) {
         let StaticRecord { name, data } = record;
-        let Some(name) = relative_to(name.as_wire(), self.apex.as_wire()) else {
+        let Self {
+            snapshot, tables, ..
+        } = self;
+        let Some(name) = relative_to(name.as_wire(), snapshot.apex.as_wire()) else {
             return;
         };
         match data {
             StaticData::Alias(target) => {
-                tables.names.alias(name, self.aliases.len());
-                self.aliases.push(target.clone());
+                tables.names.alias(name, snapshot.aliases.len());
+                snapshot.aliases.push(target.clone());
             }
             StaticData::Addresses(addresses) => tables.names.static_addresses(name, addresses),
         }
     }
 
-    fn add_dynamic(&self, name: &[u8], address: IpAddr, tables: &mut Tables, census: &mut Census) {
-        let added = match self.place(name) {
+    /// Adds an entry of the hosts file; the name in canonical wire format.
+    pub fn add(&mut self, name: &[u8], address: IpAddr) {
+        let Self {
+            snapshot,
+            tables,
+            census,
+        } = self;
+        let added = match snapshot.place(name) {
             None => {
                 census.foreign_entries += 1;
                 return;
@@ -142,6 +165,28 @@ impl Snapshot {
         if remarked.last().map(DnsName::as_wire) != Some(name) {
             remarked.extend(DnsName::from_wire(name));
         }
+    }
+
+    /// The snapshot of one generation, as [`Snapshot::build`] has it.
+    pub fn finish(self, generation: u64, serial: u32) -> (Snapshot, Census) {
+        let Self {
+            mut snapshot,
+            tables: Tables { names, overrides },
+            mut census,
+        } = self;
+        census.dynamic_names = names.dynamic_names();
+        census.overrides = overrides.iter().map(TableBuilder::dynamic_names).sum();
+        snapshot.generation = generation;
+        snapshot.serial = serial;
+        snapshot.names = names.finish();
+        for (zone, table) in snapshot.extra_zones.iter_mut().zip(overrides) {
+            zone.overrides = table.finish();
+        }
+        for names in [&mut census.shadowed, &mut census.cut] {
+            names.sort_unstable();
+            names.dedup();
+        }
+        (snapshot, census)
     }
 }
 
