@@ -7,7 +7,7 @@
 mod read;
 mod watcher;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,6 +69,24 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
+    /// Whether this file is to be watched.
+    pub(crate) fn name(&self, which: Which, path: &Path) -> bool {
+        let Self {
+            config,
+            hosts,
+            key,
+            resolvers,
+            hosts_max_bytes: _,
+        } = self;
+        let named = match which {
+            Which::Config => Some(config),
+            Which::Hosts => hosts.as_ref(),
+            Which::Key => key.as_ref(),
+            Which::Resolvers => resolvers.as_ref(),
+        };
+        named.is_some_and(|named| named == path)
+    }
+
     fn each(&self) -> Vec<(Which, PathBuf, u64)> {
         let Self {
             config,
@@ -93,8 +111,70 @@ impl Paths {
     }
 }
 
-/// What was reported of a file last.
+/// What was reported of a file last: its content's hash, or why there is none.
 type Last = (Which, PathBuf, Result<String, ReadFault>);
+
+/// What was reported, so that only news is.
+#[derive(Default)]
+struct Reported {
+    last: Vec<Last>,
+    /// Files whose last readable content was not empty.
+    filled: Vec<Which>,
+    /// Files found empty after that, and since when.
+    emptied: Vec<(Which, Instant)>,
+}
+
+impl Reported {
+    /// Forgets files that are not watched any more: named again, they are news.
+    fn keep_only(&mut self, paths: &Paths) {
+        self.last
+            .retain(|(which, path, _)| paths.name(*which, path));
+        let last = &self.last;
+        let known = |which: Which| last.iter().any(|(other, ..)| *other == which);
+        self.filled.retain(|which| known(*which));
+        self.emptied.retain(|(which, _)| known(*which));
+    }
+
+    /// Takes in what was read; true when it is to be reported.
+    fn is_news(&mut self, which: Which, path: &Path, content: &Result<Content, ReadFault>) -> bool {
+        let empty = content
+            .as_ref()
+            .is_ok_and(|content| content.bytes.is_empty());
+        if !empty {
+            self.emptied.retain(|(other, _)| *other != which);
+        }
+        let state = content
+            .as_ref()
+            .map(|content| content.hash.clone())
+            .map_err(Clone::clone);
+        let key = (which, path.to_owned(), state);
+        if self.last.contains(&key) {
+            return false;
+        }
+        if empty && self.filled.contains(&which) && !self.stays_empty(which) {
+            return false;
+        }
+        self.emptied.retain(|(other, _)| *other != which);
+        self.last.retain(|(other, ..)| *other != which);
+        self.last.push(key);
+        if content.is_ok() {
+            self.filled.retain(|other| *other != which);
+            self.filled.extend((!empty).then_some(which));
+        }
+        true
+    }
+
+    /// Whether the file was empty for long enough to mean it.
+    fn stays_empty(&mut self, which: Which) -> bool {
+        match self.emptied.iter().find(|(other, _)| *other == which) {
+            Some((_, since)) => since.elapsed() >= WRITING,
+            None => {
+                self.emptied.push((which, Instant::now()));
+                false
+            }
+        }
+    }
+}
 
 /// Reports every file once, and then each change of it, until the receiver is gone.
 ///
@@ -104,44 +184,27 @@ pub(crate) async fn watch(
     mut paths: watch::Receiver<Paths>,
     events: mpsc::Sender<Event>,
 ) -> anyhow::Result<()> {
-    let mut last: Vec<Last> = Vec::new();
-    let mut emptied = Vec::new();
+    let mut reported = Reported::default();
     let mut watcher = DirectoryWatcher::new();
     let mut poll = tokio::time::interval_at(Instant::now() + POLL, POLL);
     poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         let read = Instant::now();
-        let current = paths.borrow_and_update().each();
+        let current = paths.borrow_and_update().clone();
+        reported.keep_only(&current);
+        let current = current.each();
         watcher.watch(current.iter().map(|(_, path, _)| path.as_path()));
         for (which, path, max) in current {
             let read_path = path.clone();
             let content = tasks::off_thread(move || read_capped(&read_path, max)).await?;
-            let state = content
-                .as_ref()
-                .map(|content| content.hash.clone())
-                .map_err(Clone::clone);
-            let key = (which, path, state);
-            if last.contains(&key) {
-                emptied.retain(|(other, _)| *other != which);
-                continue;
+            if reported.is_news(which, &path, &content) {
+                let seen = FileSeen {
+                    which,
+                    path,
+                    content: content.map(Arc::new),
+                };
+                events.send(Event::File(seen)).await?;
             }
-            if content
-                .as_ref()
-                .is_ok_and(|content| content.bytes.is_empty())
-                && has_content(&last, which)
-                && !stays_empty(&mut emptied, which)
-            {
-                continue;
-            }
-            last.retain(|(other, _, _)| *other != which);
-            let (_, path, _) = &key;
-            let seen = FileSeen {
-                which,
-                path: path.clone(),
-                content: content.map(Arc::new),
-            };
-            last.push(key);
-            events.send(Event::File(seen)).await?;
         }
         tokio::select! {
             biased;
@@ -149,30 +212,10 @@ pub(crate) async fn watch(
             hint = watcher.hint() => watcher.settle(hint, read + DEBOUNCE).await,
             changed = paths.changed() => changed?,
             _ = poll.tick() => {}
-            () = tokio::time::sleep(WRITING), if !emptied.is_empty() => {}
+            () = tokio::time::sleep(WRITING), if !reported.emptied.is_empty() => {}
         }
     }
 }
-
-/// Whether the file was last reported with content.
-fn has_content(last: &[Last], which: Which) -> bool {
-    last.iter()
-        .any(|(other, _, state)| *other == which && state.as_ref().is_ok_and(|hash| hash != EMPTY))
-}
-
-/// Whether the file was empty for long enough to mean it.
-fn stays_empty(emptied: &mut Vec<(Which, Instant)>, which: Which) -> bool {
-    match emptied.iter().find(|(other, _)| *other == which) {
-        Some((_, since)) => since.elapsed() >= WRITING,
-        None => {
-            emptied.push((which, Instant::now()));
-            false
-        }
-    }
-}
-
-/// SHA-256 of nothing.
-const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 #[cfg(test)]
 mod tests;

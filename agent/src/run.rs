@@ -155,6 +155,10 @@ impl MainLoop {
             path,
             content,
         } = seen;
+        // It may have been read while the config that no longer names it was on its way.
+        if !self.outputs.paths.borrow().name(which, &path) {
+            return;
+        }
         match which {
             Which::Config => match self.world.see_config(&content, &self.listeners.dns) {
                 ConfigChange::None => {}

@@ -147,3 +147,43 @@ async fn another_path_is_read_as_soon_as_it_is_named() {
     watched.paths.send_modify(|paths| paths.hosts = Some(other));
     watched.expect(&["Hosts: o1"]).await;
 }
+
+#[tokio::test]
+async fn a_file_that_is_named_again_is_told_again_though_it_did_not_change() {
+    let mut watched = Watched::start(plain);
+    watched.expect(&["Config: c1", "Hosts: h1"]).await;
+    let hosts = watched.dir.path().join("mount/hosts");
+    watched.paths.send_modify(|paths| paths.hosts = None);
+    fs::write(watched.dir.path().join("config"), "c2").unwrap();
+    watched.expect(&["Config: c2"]).await;
+    watched.paths.send_modify(|paths| paths.hosts = Some(hosts));
+    watched.expect(&["Hosts: h1"]).await;
+}
+
+fn content(text: &str) -> Result<Content, ReadFault> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    read_capped(file.path(), 64)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_is_empty_only_after_a_second_whatever_it_was_before() {
+    let path = Path::new("hosts");
+    let mut reported = Reported::default();
+    let mut news =
+        |content: Result<Content, ReadFault>| reported.is_news(Which::Hosts, path, &content);
+    assert!(news(content("h1")));
+    for round in 0..20 {
+        // Written in place again and again, each time empty for a moment.
+        assert!(!news(content("")), "round {round}");
+        tokio::time::advance(Duration::from_millis(80)).await;
+        assert!(news(content(&format!("h2 {round}"))));
+        tokio::time::advance(Duration::from_millis(150)).await;
+    }
+    assert!(news(Err(ReadFault::Missing)));
+    assert!(!news(content("")), "the names from before are in force");
+    tokio::time::advance(WRITING).await;
+    assert!(news(content("")), "it stays empty");
+    assert!(!news(content("")));
+    assert!(news(content("h3")));
+}
