@@ -111,28 +111,26 @@ impl Paths {
     }
 }
 
-/// What was reported of a file last: its content's hash, or why there is none.
-type Last = (Which, PathBuf, Result<String, ReadFault>);
-
 /// What was reported, so that only news is.
 #[derive(Default)]
-struct Reported {
-    last: Vec<Last>,
-    /// Files whose last readable content was not empty.
-    filled: Vec<Which>,
-    /// Files found empty after that, and since when.
-    emptied: Vec<(Which, Instant)>,
+struct Reported(Vec<Told>);
+
+/// What was reported of one file last.
+struct Told {
+    which: Which,
+    path: PathBuf,
+    /// Its content's hash, or why there is none.
+    state: Result<String, ReadFault>,
+    /// The last readable content was not empty.
+    filled: bool,
+    /// Since when it is found empty after that.
+    emptied: Option<Instant>,
 }
 
 impl Reported {
     /// Forgets files that are not watched any more: named again, they are news.
     fn keep_only(&mut self, paths: &Paths) {
-        self.last
-            .retain(|(which, path, _)| paths.name(*which, path));
-        let last = &self.last;
-        let known = |which: Which| last.iter().any(|(other, ..)| *other == which);
-        self.filled.retain(|which| known(*which));
-        self.emptied.retain(|(which, _)| known(*which));
+        self.0.retain(|told| paths.name(told.which, &told.path));
     }
 
     /// Takes in what was read; true when it is to be reported.
@@ -140,39 +138,41 @@ impl Reported {
         let empty = content
             .as_ref()
             .is_ok_and(|content| content.bytes.is_empty());
-        if !empty {
-            self.emptied.retain(|(other, _)| *other != which);
-        }
         let state = content
             .as_ref()
             .map(|content| content.hash.clone())
             .map_err(Clone::clone);
-        let key = (which, path.to_owned(), state);
-        if self.last.contains(&key) {
-            return false;
+        let known = self.0.iter_mut().find(|told| told.which == which);
+        let mut filled = false;
+        if let Some(told) = known {
+            if !empty {
+                told.emptied = None;
+            }
+            if told.state == state {
+                return false;
+            }
+            if empty && told.filled {
+                let since = *told.emptied.get_or_insert_with(Instant::now);
+                if since.elapsed() < WRITING {
+                    return false;
+                }
+            }
+            filled = told.filled;
         }
-        if empty && self.filled.contains(&which) && !self.stays_empty(which) {
-            return false;
-        }
-        self.emptied.retain(|(other, _)| *other != which);
-        self.last.retain(|(other, ..)| *other != which);
-        self.last.push(key);
-        if content.is_ok() {
-            self.filled.retain(|other| *other != which);
-            self.filled.extend((!empty).then_some(which));
-        }
+        self.0.retain(|told| told.which != which);
+        self.0.push(Told {
+            which,
+            path: path.to_owned(),
+            filled: if state.is_ok() { !empty } else { filled },
+            state,
+            emptied: None,
+        });
         true
     }
 
-    /// Whether the file was empty for long enough to mean it.
-    fn stays_empty(&mut self, which: Which) -> bool {
-        match self.emptied.iter().find(|(other, _)| *other == which) {
-            Some((_, since)) => since.elapsed() >= WRITING,
-            None => {
-                self.emptied.push((which, Instant::now()));
-                false
-            }
-        }
+    /// Whether a file may be empty only because it is being written.
+    fn has_emptied(&self) -> bool {
+        self.0.iter().any(|told| told.emptied.is_some())
     }
 }
 
@@ -212,7 +212,7 @@ pub(crate) async fn watch(
             hint = watcher.hint() => watcher.settle(hint, read + DEBOUNCE).await,
             changed = paths.changed() => changed?,
             _ = poll.tick() => {}
-            () = tokio::time::sleep(WRITING), if !reported.emptied.is_empty() => {}
+            () = tokio::time::sleep(WRITING), if reported.has_emptied() => {}
         }
     }
 }
